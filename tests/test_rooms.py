@@ -59,7 +59,7 @@ arrays/api
 arrays/procedures
 arrays/linalg  arrays/selection  arrays/files
 arrays/sorting  arrays/fft
-arrays/editing  arrays/polynomials  arrays/comprehensions  arrays/random
+arrays/editing  arrays/polynomials  arrays/comprehensions  arrays/random  arrays/sparse
 arrays/in_place
 arrays/namespace
 arrays/__init__
@@ -68,6 +68,7 @@ algorithms/__init__
 algorithms/glm/links
 algorithms/glm/families
 algorithms/glm/data  algorithms/glm/solvers  algorithms/glm/inference  algorithms/glm  algorithms/qr  algorithms/matmul
+algorithms/krylov
 """
 
 GLM = "algorithms/glm"  # its rooms, and the modules that put them together, import each other
@@ -83,7 +84,7 @@ arrays/indexing -> arrays/array
 arrays/iteration -> arrays/array
 arrays/views -> arrays/array
 arrays/array -> arrays/in_place
-algorithms/__init__ -> algorithms/glm, algorithms/matmul, algorithms/qr
+algorithms/__init__ -> algorithms/glm, algorithms/krylov, algorithms/matmul, algorithms/qr
 """
 INSIDE_FUNCTIONS = """
 bsp/command -> bsp/__init__, bsp/cost/probe, bsp/runner, bsp/session
@@ -105,7 +106,7 @@ bsp/command -> faults/advise, faults/bsprun, faults/options
 # The rooms of arrays that are made for everybody's procedures: algorithms use no others.
 PUBLIC = {
     "bsp.arrays", "bsp.arrays.files", "bsp.arrays.linalg", "bsp.arrays.linalg.factored", "bsp.arrays.linalg.panels",
-    "bsp.arrays.linalg.row_blocks", "bsp.arrays.procedures", "bsp.arrays.typing",
+    "bsp.arrays.linalg.row_blocks", "bsp.arrays.procedures", "bsp.arrays.sparse", "bsp.arrays.typing",
 }  # fmt: skip
 
 

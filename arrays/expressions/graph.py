@@ -196,6 +196,14 @@ class Relayout(Operation):
         self.name = f"rechunk{list(layout.grid)}{list(layout.process_grid)}{'*' * layout.replicated}"
 
 
+class Staged(Operation):
+    """Operation that makes its own stages: a room above the planner defines it, and the planner calls `expand`."""
+
+    def expand(self, planner: Any, i: int, node: Node) -> Any:
+        """Create the stages of a node with this operation, the i-th of the planner's graph; return its value."""
+        raise NotImplementedError
+
+
 _Operation = TypeVar("_Operation", bound=Operation)
 _interned: dict[Any, Any] = {}
 

@@ -29,6 +29,7 @@ from bsp.arrays.expressions.graph import (
     Relayout,
     Reshape,
     Scan,
+    Staged,
     ViewOperation,
 )
 from bsp.arrays.kernels.elementwise import Elementwise
@@ -240,7 +241,7 @@ def _decided(graph: Graph, prices: Prices | None) -> tuple[list[bool], bool]:
                 points[to] = arg.kind.size
             elif isinstance(op, Reduce):
                 points[to] = arg.kind.size
-            elif isinstance(op, (Reshape, Along, Scan, Relayout)):
+            elif isinstance(op, (Reshape, Along, Scan, Relayout, Staged)):
                 to = None  # the kernels of these stages take no programs
             users[positions[arg]].append((to, False))
     return inline, plain

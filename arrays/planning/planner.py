@@ -33,6 +33,7 @@ from bsp.arrays.expressions.graph import (
     Graph,
     Node,
     Reduce,
+    Staged,
     ViewOperation,
     kind_of,
 )
@@ -183,6 +184,9 @@ class Planner:
             return self._reduce(i, node, op)
         if isinstance(op, Contract):
             return self._contract(i, node, op)
+        if isinstance(op, Staged):
+            found: Value = op.expand(self, i, node)
+            return found
         from bsp.arrays.planning import reshaping as shapes  # `reshaping` imports this module
 
         return shapes.expand(self, i, node)

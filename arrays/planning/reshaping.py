@@ -47,12 +47,12 @@ def expand(planner: Planner, i: int, node: Node) -> Value:
     if isinstance(op, Scan):
         return _scan(planner, i, node, op)
     assert isinstance(op, Relayout)
-    value = planner.copied(_read(planner, node.args[0]), planner.merged(op.layout), "rechunk", planner.text(i))
+    value = planner.copied(read(planner, node.args[0]), planner.merged(op.layout), "rechunk", planner.text(i))
     value.asked = None if op.layout is value.layout else op.layout
     return value
 
 
-def _read(planner: Planner, node: Node) -> Ref:
+def read(planner: Planner, node: Node) -> Ref:
     """Return a reference to a node's value; fused views become its access."""
     view = identity(len(node.kind.shape))
     while isinstance(node.op, ViewOperation) and planner.fusion.is_inline(node):
@@ -215,7 +215,7 @@ def _reshape(planner: Planner, i: int, node: Node, op: Reshape) -> Value:
     new shape does not allow these; then they are given the new shape.
     """
     (arg,) = node.args
-    ref = _read(planner, arg)
+    ref = read(planner, arg)
     text = planner.text(i)
     source_shape, shape = arg.kind.shape, node.kind.shape
     if ref.value.layout.replicated and prod(shape) <= layouts.REPLICATED_SIZE:
@@ -314,7 +314,7 @@ def _along(planner: Planner, i: int, node: Node, op: Along) -> Value:
     outer = node.kind.shape[:free]
     refs, labels, own = [], list(outer), []
     for arg, core in zip(node.args, op.cores, strict=True):
-        ref = _read(planner, arg)
+        ref = read(planner, arg)
         new = list(range(len(labels), len(labels) + core))
         labels += arg.kind.shape[len(arg.kind.shape) - core :]
         own.append((*range(free), *new))
@@ -409,7 +409,7 @@ def _scan(planner: Planner, i: int, node: Node, op: Scan) -> Value:
     One stage if the scanned axis is not split.  Else a first stage reduces each part, and a second one, which receives
     the totals of all parts, scans its own part on top of the earlier totals.
     """
-    ref = _read(planner, node.args[0])
+    ref = read(planner, node.args[0])
     shape, dtype, axis = node.kind.shape, node.kind.dtype, op.axis
     text = planner.text(i)
     like = replicated(shape) if ref.value.layout.replicated else planner.placer.like(ref, shape)

@@ -1,0 +1,20 @@
+"""Krylov methods for large sparse systems, with scipy.sparse.linalg's signatures.
+
+    from bsp.arrays import sparse
+    from bsp.algorithms import krylov
+    A = sparse.diags([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n))
+    x, info = krylov.cg(A, b, M=krylov.jacobi(A))      # info is 0 if x is good enough
+
+Vectors are arrays, so each iteration is one plan, whose supersteps `explain()` shows.  The iterations are
+`proc.rounds`: clones and checkpoints keep them running.
+"""
+
+from bsp.algorithms.krylov.cg import cg
+from bsp.algorithms.krylov.operators import LinearOperator, jacobi
+
+__all__ = ["LinearOperator", "cg", "jacobi"]
+
+
+def __dir__() -> list[str]:
+    """Return the public names: what help and completion show."""
+    return sorted(__all__)

@@ -1,0 +1,21 @@
+"""Sparse matrices, dealt by rows and balanced by entries, with scipy.sparse's names.
+
+    import bsp.arrays as ba
+    from bsp.arrays import sparse
+    A = sparse.diags([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(10**6, 10**6))
+    y = A @ ba.ones(10**6)                   # lazy, planned together with dense arithmetic
+    print((y @ y).explain())                 # one word for each far column moves, in one superstep
+
+A product moves the elements at a process's far columns only, those of other processes in which it has entries (McColl,
+section 1.6.2).  They are found once for a pattern; products that are repeated move no indices.
+"""
+
+from bsp.arrays.sparse.array import SparseArray
+from bsp.arrays.sparse.creation import diags, eye, from_coo, from_scipy, of_function, random
+
+__all__ = ["SparseArray", "diags", "eye", "from_coo", "from_scipy", "of_function", "random"]
+
+
+def __dir__() -> list[str]:
+    """Return the public names: what help and completion show."""
+    return sorted(__all__)

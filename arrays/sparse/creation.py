@@ -1,0 +1,252 @@
+"""Sparse arrays from triples, from scipy's matrices, and from formulas.
+
+Rows are dealt so that each process has about the same number of entries, unless bounds are given; a row counts as one
+entry more, for its share of vectors.  A square matrix's vectors are dealt as its rows are; another's evenly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from bsp.arrays.errors import ArrayError
+from bsp.arrays.execution.world import World, world
+from bsp.arrays.sparse.array import SparseArray, of_rows
+from bsp.arrays.sparse.pattern import Bounds, checked_indices, even
+
+_AXES = ("rows", "columns")
+_TRIPLES, _COUNTS = "entries to the owners of their rows", "entries of rows"
+
+
+def from_coo(
+    rows: Any, columns: Any, values: Any, shape: tuple[int, int] | None = None, *, bounds: Sequence[int] | None = None
+) -> SparseArray:
+    """Return the sparse array of the triples of all processes; duplicates are summed.  Collective.
+
+    rows, columns, values : this process's triples, as vectors of one length; values may be one number.  In a program
+        in which all processes have all triples, pass them on one process and empty vectors on the others.
+    shape : by default the least that has all indices.
+    bounds : where each process's rows begin, and the end (p + 1 numbers); by default balanced by entries.
+    Raises ArrayError on all processes if an index is out of range on any.
+    Cost: H = three words for each entry that moves and one for each of a process's rows; S = 5.
+    """
+    here = world()
+    rows, columns = np.asarray(rows).reshape(-1), np.asarray(columns).reshape(-1)
+    values = np.broadcast_to(np.asarray(values), rows.shape) if np.ndim(values) == 0 else np.asarray(values).reshape(-1)
+    if shape is None:
+        most = here.private.allgather([int(each.max(initial=-1)) + 1 for each in (rows, columns)])
+        shape = (max(each[0] for each in most), max(each[1] for each in most))
+
+    def checked() -> tuple[np.ndarray, np.ndarray]:
+        if not len(rows) == len(columns) == len(values):
+            raise ArrayError(f"from_coo: {len(rows)} rows, {len(columns)} columns, {len(values)} values")
+        return tuple(checked_indices(each, shape[k], f"from_coo: {_AXES[k]}") for k, each in enumerate((rows, columns)))  # type: ignore[return-value]
+
+    rows, columns = here.together("from_coo", checked)
+    limits = balanced(here, rows, shape[0]) if bounds is None else _bounds(bounds, shape[0], here.nprocs)
+    return of_triples(here, rows, columns, values, limits, columns_like(limits, shape))
+
+
+def columns_like(rows: Bounds, shape: tuple[int, int]) -> Bounds:
+    """Return the bounds of the vectors that a matrix multiplies: those of its rows if it is square, else even ones."""
+    return rows if shape[0] == shape[1] else even(shape[1], len(rows) - 1)
+
+
+def _bounds(given: Sequence[int], length: int, nprocs: int) -> Bounds:
+    found = tuple(int(each) for each in given)
+    if len(found) != nprocs + 1 or found[0] or found[-1] != length or any(np.diff(found) < 0):
+        raise ArrayError(f"bounds={found}: {nprocs + 1} ascending positions from 0 to {length}")
+    return found
+
+
+def balanced(here: World, rows: np.ndarray, length: int) -> Bounds:
+    """Return bounds of rows that deal the entries of all processes evenly.  Collective.
+
+    rows : of this process's entries.
+    A row that has more than an even share of the entries is one process's alone.
+    Cost: H = one word for each of a process's distinct rows, S = 3.
+    """
+    nprocs = here.nprocs
+    if nprocs == 1:
+        return (0, length)
+    limits = even(length, nprocs)
+    distinct, counts = np.unique(rows, return_counts=True)
+    cuts = np.searchsorted(distinct, limits)
+    out = []
+    for dest, (a, b) in enumerate(pairwise(cuts)):
+        if a < b:
+            out += [(dest, distinct[a:b]), (dest, counts[a:b])]
+    arrived = [each for _, each in here.exchange(_COUNTS, out)]
+    low, high = limits[here.pid], limits[here.pid + 1]
+    weights = np.ones(high - low)
+    for at, each in zip(arrived[::2], arrived[1::2], strict=True):
+        np.add.at(weights, at - low, each)
+    before = np.cumsum([0, *here.private.allgather(int(weights.sum()))])
+    ends = before[here.pid] + np.cumsum(weights)  # the weight of all rows up to each own one
+    wanted = before[-1] * np.arange(1, nprocs) / nprocs
+    mine = wanted[(wanted > before[here.pid]) & (wanted <= before[here.pid + 1])]
+    at = np.searchsorted(ends, mine)  # the row that contains the cut: the nearer of its ends
+    starts = np.concatenate([[before[here.pid]], ends[:-1]])
+    found = low + at + (ends[at] - mine < mine - starts[at]) if len(mine) else np.zeros(0, np.int64)
+    cut = np.concatenate(here.private.allgather(found))
+    return (0, *(int(each) for each in cut), length)
+
+
+def of_triples(
+    here: World, rows: np.ndarray, columns: np.ndarray, values: np.ndarray, bounds: Bounds, others: Bounds
+) -> SparseArray:
+    """Return the sparse array of all processes' triples, whose rows have these bounds.  Collective, S = 2.
+
+    others : the bounds of the columns.
+    """
+    shape = (bounds[-1], others[-1])
+    if here.nprocs > 1:
+        small = np.int32 if max(shape) < 2**31 else np.int64
+        owner = np.searchsorted(bounds, rows, side="right") - 1
+        order = np.argsort(owner, kind="stable")
+        cuts = np.searchsorted(owner[order], np.arange(here.nprocs + 1))
+        parts = [np.ascontiguousarray(each[order]) for each in (rows.astype(small), columns.astype(small), values)]
+        out = [(dest, part[a:b]) for dest, (a, b) in enumerate(pairwise(cuts)) if a < b for part in parts]
+        arrived = [each for _, each in here.exchange(_TRIPLES, out)]
+        rows, columns, values = (np.concatenate([part[:0], *arrived[k::3]]) for k, part in enumerate(parts))
+    low = bounds[here.pid]
+    own = scipy.sparse.coo_array((values, (rows - low, columns)), shape=(bounds[here.pid + 1] - low, shape[1]))
+    return of_rows(own.tocsr(), bounds, others)
+
+
+def redealt(a: SparseArray, rows: Bounds, columns: Bounds) -> SparseArray:
+    """Return an array, stored by rows, with other bounds.  Collective.  Cost: 3 words for each entry that moves."""
+    return of_triples(world(), *a.triples(), rows, columns)
+
+
+def from_scipy(matrix: Any, *, bounds: Sequence[int] | None = None) -> SparseArray:
+    """Return the sparse array of a scipy.sparse matrix, or of a dense one, that every process has.  Collective, S = 1.
+
+    Each process keeps its own rows.
+    """
+    here = world()
+    whole = scipy.sparse.csr_array(matrix)
+    if whole.ndim != 2:
+        raise ArrayError(f"from_scipy: {whole.ndim} axes; a matrix has 2")
+    if bounds is None:
+        weights = np.cumsum(np.diff(whole.indptr) + 1.0)
+        limits = _cut(weights, here.nprocs)
+    else:
+        limits = _bounds(bounds, whole.shape[0], here.nprocs)
+    own = whole[limits[here.pid] : limits[here.pid + 1]]
+    return of_rows(own, limits, columns_like(limits, whole.shape))
+
+
+def _cut(ends: np.ndarray, nprocs: int) -> Bounds:
+    """Return bounds that deal weights, of which the sums up to each position are given, evenly."""
+    total = ends[-1] if len(ends) else 0.0
+    wanted = total * np.arange(1, nprocs) / nprocs
+    at = np.minimum(np.searchsorted(ends, wanted), max(len(ends) - 1, 0))
+    if len(ends):
+        starts = np.concatenate([[0.0], ends[:-1]])
+        at = at + (ends[at] - wanted < wanted - starts[at])
+    return (0, *(int(each) for each in at), len(ends))
+
+
+def of_function(
+    shape: tuple[int, int], make: Callable[[int, int], Any], *, bounds: Sequence[int] | None = None
+) -> SparseArray:
+    """Return the sparse array of which `make(start, stop)` returns rows, as a scipy.sparse matrix.  Collective, S = 1.
+
+    make : is called on each process for its own rows.
+    bounds : by default each process makes as many rows as the others.
+    """
+    here = world()
+    limits = even(shape[0], here.nprocs) if bounds is None else _bounds(bounds, shape[0], here.nprocs)
+    low, high = limits[here.pid], limits[here.pid + 1]
+
+    def own() -> Any:
+        found = scipy.sparse.csr_array(make(low, high))
+        if found.shape != (high - low, shape[1]):
+            raise ArrayError(f"of_function: rows {low} to {high} have shape {found.shape}, columns {shape[1]}")
+        return found
+
+    return of_rows(here.together("of_function", own), limits, columns_like(limits, shape))
+
+
+def eye(m: int, n: int | None = None, *, k: int = 0, dtype: Any = float) -> SparseArray:
+    """Return the m x n matrix with ones on the k-th diagonal.  Collective, S = 1."""
+    return diags([np.ones((), dtype)], offsets=[k], shape=(m, m if n is None else n), dtype=dtype)
+
+
+def diags(
+    diagonals: Sequence[Any], *, offsets: Sequence[int] | int = 0, shape: tuple[int, int] | None = None,
+    dtype: Any = None,
+) -> SparseArray:  # fmt: skip
+    """Return the matrix with these diagonals, numbers or whole vectors that every process has.  Collective, S = 1.
+
+    diagonals, offsets, shape : as in scipy.sparse.diags_array.
+    """
+    if np.ndim(offsets) == 0:
+        diagonals, offsets = ([diagonals] if np.ndim(diagonals[0]) == 0 else diagonals), [int(offsets)]  # type: ignore[arg-type]
+    lines = [np.asarray(each) for each in diagonals]
+    places = [int(each) for each in offsets]  # type: ignore[union-attr]
+    if len(lines) != len(places):
+        raise ArrayError(f"diags: {len(lines)} diagonals, {len(places)} offsets")
+    if shape is None:
+        size = max((len(line) + abs(k) if line.ndim else 1 + abs(k)) for line, k in zip(lines, places, strict=True))
+        shape = (size, size)
+    m, n = shape
+    kind = np.result_type(*lines) if dtype is None else np.dtype(dtype)
+    for line, k in zip(lines, places, strict=True):
+        length = min(m + min(k, 0), n - max(k, 0))
+        if length < 0 or (line.ndim and len(line) not in (1, length)):
+            raise ArrayError(f"diags: diagonal {k} of shape {shape} has {max(length, 0)} elements, not {line.shape}")
+
+    def make(low: int, high: int) -> Any:
+        rows, columns, values = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, kind)]
+        for line, k in zip(lines, places, strict=True):
+            own = np.arange(max(low, -k, 0), min(high, n - k))
+            at = own + min(k, 0)
+            rows.append(own - low)
+            columns.append(own + k)
+            given = line if not line.ndim or len(line) == 1 else line[at]
+            values.append(np.broadcast_to(given, own.shape).astype(kind))
+        triples = np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))
+        return scipy.sparse.coo_array(triples, shape=(high - low, n))
+
+    return of_function(shape, make)
+
+
+def random(
+    m: int, n: int, *, density: float = 0.01, seed: int = 0, dtype: Any = float
+) -> SparseArray:  # fmt: skip
+    """Return a matrix with entries at random places, uniform in [0, 1).  Collective, S = 1.
+
+    density : the share of places that have an entry; each row has density · n of them on average.
+    The values follow from the seed and the shape only, not from p: each row has a generator of its own.
+    """
+    if not 0 <= density <= 1:
+        raise ArrayError(f"random: density={density}: a number from 0 to 1")
+
+    def make(low: int, high: int) -> Any:
+        rows, columns, values = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
+        for block in range(low // _TILE, -(-high // _TILE)):
+            first, last = block * _TILE, min((block + 1) * _TILE, m)
+            rng = np.random.Generator(np.random.Philox(key=np.array([seed, block], np.uint64)))
+            counts = rng.binomial(n, density, last - first)
+            row = np.repeat(np.arange(first, last), counts)
+            column = rng.integers(0, max(n, 1), int(counts.sum()))
+            value = rng.random(int(counts.sum()))
+            kept = (row >= low) & (row < high)
+            rows.append(row[kept] - low)
+            columns.append(column[kept])
+            values.append(value[kept])
+        places = np.concatenate(rows) * n + np.concatenate(columns)
+        places, first_of = np.unique(places, return_index=True)  # a place that was drawn twice has one entry
+        found = np.concatenate(values)[first_of].astype(dtype)
+        return scipy.sparse.coo_array((found, (places // max(n, 1), places % max(n, 1))), shape=(high - low, n))
+
+    return of_function((m, n), make)
+
+
+_TILE = 256  # rows that share a generator

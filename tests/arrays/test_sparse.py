@@ -1,0 +1,253 @@
+"""Sparse arrays are what scipy's are, whatever p and the pattern; a product moves the far columns' elements alone."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as ss
+from hypothesis import given
+from hypothesis import strategies as st
+from thinning import examples
+
+import bsp
+import bsp.arrays as ba
+from bsp.arrays import sparse
+
+PROCESSES = (1, 2, 3, 5, 8)
+
+
+def matrix(seed: int, n: int, m: int, density: float, dtype: Any = float) -> ss.csr_array:
+    rng = np.random.default_rng(seed)
+    values = rng.integers(-4, 5, (n, m))
+    return ss.csr_array((values * (rng.random((n, m)) < density)).astype(dtype))
+
+
+CASES = [
+    (0, 30, 30, 0.2), (1, 7, 31, 0.3), (2, 40, 6, 0.2), (3, 3, 3, 0.6), (4, 12, 12, 0.0), (5, 20, 20, 1.0),
+    (6, 1, 9, 0.5),
+]  # fmt: skip
+
+
+def same(found: Any, wanted: Any) -> None:
+    found = found.compute() if hasattr(found, "compute") else found
+    found = found.toarray() if ss.issparse(found) else found
+    wanted = wanted.toarray() if ss.issparse(wanted) else wanted
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+    assert np.asarray(found).dtype == np.asarray(wanted).dtype
+
+
+@pytest.mark.parametrize("nprocs", PROCESSES)
+@pytest.mark.parametrize("case", CASES)
+def test_operators_and_reductions_are_scipys(case: tuple[int, int, int, float], nprocs: int) -> None:
+    W = matrix(*case)
+    D, (n, m) = W.toarray(), W.shape
+    rng = np.random.default_rng(9)
+    x, z, X = rng.normal(size=m), rng.normal(size=n), rng.normal(size=(m, 3))
+    V, Z = matrix(case[0] + 50, n, m, 0.3), np.stack([z, z], 1)
+
+    def main(proc: bsp.Process) -> None:
+        A, B = sparse.from_scipy(W), sparse.from_scipy(V)
+        assert (A.shape, A.nnz, A.dtype) == (W.shape, W.nnz, W.dtype)
+        for found, wanted in [
+            (A, W), (A.T, W.T), (A.todense(), D), (A.T.todense(), D.T),
+            (A @ x, D @ x), (A @ X, D @ X), (A.T @ z, D.T @ z), (z @ A, z @ D), (A.T @ Z, D.T @ Z),
+            (2 * (A @ x) + 1, 2 * (D @ x) + 1), (A * 2, W * 2), (-A, -W), (abs(A), abs(W)), (A / 4, W / 4),
+            (np.sqrt(abs(A)), np.sqrt(abs(W))), (A * x, D * x), (A * z[:, None], D * z[:, None]), (A.T * z, D.T * z),
+            (A * (D + 1), D * (D + 1)), (A.T * (D + 1).T, (D * (D + 1)).T),
+            (A + B, W + V), (A - B, W - V), (A * B, W.multiply(V)), (A.T + B.T, (W + V).T), (A + B.T.T, W + V),
+            (A + D, D + D), (D - A, D - D), (A @ B.T, W @ V.T), (A.T @ B, W.T @ V), (A.T.tocsr() @ B, W.T @ V),
+            (A @ V.T, W @ V.T), (A.tocsc(), W), (A.diagonal(), W.diagonal()), (A.trace(), W.diagonal().sum()),
+            (A.power(2), W.power(2)), (A.astype(np.float32), W.astype(np.float32)),
+            (A.count_nonzero(), np.int64(W.count_nonzero())),
+        ]:  # fmt: skip
+            same(found, wanted)
+        for axis in (None, 0, 1, -1):
+            for name in ("sum", "mean", "max", "min"):
+                same(getattr(A, name)(axis), getattr(D, name)(axis))
+                if axis is not None:
+                    same(getattr(A.T, name)(axis), getattr(D.T, name)(axis))
+
+    bsp.run(main, nprocs=nprocs)
+
+
+KEYS: list[Any] = [
+    slice(2, 20), (slice(None), slice(1, 25)), slice(None, None, -1), (slice(None, None, 3), slice(4, None, 2)), 3,
+    (slice(None), 4), np.array([5, 0, 5, 2]), (slice(None), np.array([1, -1, 7])), np.arange(30) % 3 == 0,
+    (np.arange(30) % 2 == 0, slice(0, 0)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("nprocs", PROCESSES)
+def test_parts_are_scipys(nprocs: int) -> None:
+    W = matrix(0, 30, 30, 0.2)
+
+    def main(proc: bsp.Process) -> None:
+        A = sparse.from_scipy(W)
+        for key in KEYS:
+            wanted = W.toarray()[key]
+            same(A[key], np.atleast_2d(wanted).reshape(A[key].shape))
+            same(A.T[key], np.atleast_2d(W.toarray().T[key]).reshape(A.T[key].shape))
+        assert A[-1, 7] == W[-1, 7]
+        for wrong in (30, (0, 30), np.array([30]), np.zeros(29, bool)):
+            with pytest.raises(IndexError):
+                A[wrong]
+
+    bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", PROCESSES)
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.complex128, bool])
+def test_triples_of_all_processes_are_summed(nprocs: int, dtype: Any) -> None:
+    rng = np.random.default_rng(3)
+    rows, columns = rng.integers(0, 25, 200), rng.integers(0, 40, 200)
+    values = rng.integers(0, 2, 200).astype(dtype) * dtype(1)
+    wanted = ss.coo_array((values, (rows, columns)), shape=(25, 40)).tocsr()
+
+    def main(proc: bsp.Process) -> None:
+        mine = slice(proc.pid, None, proc.nprocs)
+        A = sparse.from_coo(rows[mine], columns[mine], values[mine], (25, 40))
+        same(A, wanted)
+        assert A.compute().indices.tolist() == wanted.indices.tolist()
+        if proc.nprocs > 1:
+            assert max(np.diff(A._pattern.outline.entries)) <= 2 * wanted.nnz / proc.nprocs + 40
+
+    bsp.run(main, nprocs=nprocs)
+
+
+def test_rows_are_dealt_by_entries() -> None:
+    """A row that is longer than an even share is one process's alone; the others share the rest."""
+
+    def main(proc: bsp.Process) -> Any:
+        rows = np.concatenate([np.zeros(4000, int), np.arange(1, 1001)])
+        columns = np.concatenate([np.arange(4000), np.zeros(1000, int)])
+        none = np.zeros(0, int)
+        A = sparse.from_coo(*((rows, columns, np.ones(5000)) if proc.pid == 0 else (none, none, none)), (4000, 4000))
+        return A.row_bounds, np.diff(A._pattern.outline.entries).tolist()
+
+    bounds, entries = bsp.run(main, nprocs=4)[0]
+    assert bounds[1] == 1
+    assert entries[0] == 4000
+    assert sum(entries) == 5000
+
+
+def moved(main: Callable[[bsp.Process], Any], nprocs: int) -> list[tuple[str, int]]:
+    rows = bsp.predict(main, nprocs=nprocs, machine=bsp.Machine(p=nprocs)).per_superstep
+    return [(row["call"], max(row["h_sent"], row["h_received"])) for row in rows]
+
+
+@pytest.mark.parametrize("nprocs", [2, 4, 7])
+def test_a_repeated_product_is_one_superstep_with_one_word_for_each_far_column(nprocs: int) -> None:
+    W = matrix(11, 60, 60, 0.1)
+    bounds: list[Any] = []
+
+    def main(proc: bsp.Process) -> None:
+        A = sparse.from_scipy(W)
+        x = ba.asarray(np.ones(60), grid=(proc.nprocs,))
+        (A @ x).persist()
+        y = (A @ x).persist()
+        for _ in range(3):
+            y = (A @ y).persist()
+        bounds[:] = A.row_bounds
+
+    steps = moved(main, nprocs)
+    owner = np.searchsorted(bounds, np.arange(60), side="right") - 1
+    pairs = {(owner[i], j) for i, j in zip(*W.nonzero(), strict=True) if owner[i] != owner[j]}
+    received = max(np.bincount([p for p, _ in pairs], minlength=nprocs))
+    sent = max(np.bincount([owner[j] for _, j in pairs], minlength=nprocs))
+    assert [h for call, h in steps[-3:] if "sparse product" in call] == [max(received, sent)] * 3
+
+
+def test_a_plan_of_dense_and_sparse_terms_is_lazy_and_shares_supersteps() -> None:
+    """The sum of a product's elements and another sum end in the same superstep; nothing ran before."""
+
+    def main(proc: bsp.Process) -> Any:
+        A = sparse.from_scipy(matrix(1, 50, 50, 0.2))
+        x = ba.asarray(np.ones(50), grid=(4,))
+        (A @ x).persist()
+        before = proc.superstep
+        total, other = (A @ x * 2 + x).sum(), (x * x).sum()
+        assert proc.superstep == before
+        return str(ba.explain(total, other))
+
+    plan = bsp.run(main, nprocs=4)[0]
+    assert "2 supersteps" in plan
+    assert "sparse product" in plan
+
+
+@given(st.data())
+@examples(25)
+def test_any_pattern_on_any_bounds(data: st.DataObject) -> None:
+    nprocs = data.draw(st.integers(1, 5))
+    n, m = data.draw(st.integers(0, 9)), data.draw(st.integers(0, 9))
+    count = data.draw(st.integers(0, 12)) if n and m else 0
+    rows = np.array(data.draw(st.lists(st.integers(0, max(n - 1, 0)), min_size=count, max_size=count)), int)
+    columns = np.array(data.draw(st.lists(st.integers(0, max(m - 1, 0)), min_size=count, max_size=count)), int)
+    cuts = sorted(data.draw(st.lists(st.integers(0, n), min_size=nprocs - 1, max_size=nprocs - 1)))
+    D = np.zeros((n, m))
+    np.add.at(D, (rows, columns), 1.0 + np.arange(count))
+
+    def main(proc: bsp.Process) -> None:
+        mine = slice(proc.pid, None, proc.nprocs)
+        A = sparse.from_coo(rows[mine], columns[mine], (1.0 + np.arange(count))[mine], (n, m), bounds=(0, *cuts, n))
+        same(A, D)
+        same(A @ np.arange(m, dtype=float), D @ np.arange(m))
+        same(A.T @ np.arange(n, dtype=float), D.T @ np.arange(n))
+        same(A.T @ A, D.T @ D)
+        same(A @ A.T, D @ D.T)
+        same(A.T.tocsr(), D.T)
+
+    bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_what_is_made_of_formulas(nprocs: int) -> None:
+    def main(proc: bsp.Process) -> Any:
+        same(sparse.eye(7, 9, k=2), np.eye(7, 9, 2))
+        D = ss.diags_array([[1.0, 2, 3], [4.0, 5, 6, 7], np.full(3, 9.0)], offsets=[-1, 0, 1])
+        same(sparse.diags([[1.0, 2, 3], [4.0, 5, 6, 7], 9.0], offsets=[-1, 0, 1], shape=(4, 4)), D)
+        return sparse.random(300, 200, density=0.05, seed=4).compute()
+
+    found = bsp.run(main, nprocs=nprocs)[0]
+    again = bsp.run(main, nprocs=4)[0]
+    assert (found != again).nnz == 0  # values do not depend on p
+    assert abs(found.nnz / (300 * 200) - 0.05) < 0.005
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_mistakes_are_told(nprocs: int) -> None:
+    def main(proc: bsp.Process) -> None:
+        A = sparse.eye(5)
+        for wrong, text in [
+            (lambda: A @ np.ones(4), r"shapes \(5, 5\) and \(4,\) do not fit"),
+            (lambda: A + sparse.eye(4), "not the same"),
+            (lambda: A + 1, "would fill the array"),
+            (lambda: np.exp(A), "would fill"),
+            (lambda: sparse.from_coo([0, 5], [0, 0], 1.0, (5, 5)), "index 5 is out of range for length 5"),
+            (lambda: sparse.from_coo([0], [-1], 1.0, (5, 5)), "index -1 is out of range"),
+            (lambda: sparse.from_coo([0], [0, 1], 1.0, (5, 5)), "1 rows, 2 columns"),
+            (lambda: sparse.from_coo([0.5], [0], 1.0, (5, 5)), "integers, not float64"),
+            (lambda: sparse.random(3, 3, density=2), "from 0 to 1"),
+            (lambda: A.sum(2), "axis 2"),
+            (lambda: len(A), "use nnz"),
+        ]:
+            with pytest.raises((ba.ArrayError, TypeError, bsp.BspError), match=text):
+                wrong()
+
+    bsp.run(main, nprocs=nprocs)
+
+
+def test_arrays_move_as_pickles() -> None:
+    def main(proc: bsp.Process) -> None:
+        A = sparse.from_scipy(matrix(0, 30, 30, 0.2))
+        (A @ np.ones(30)).persist()
+        B = pickle.loads(pickle.dumps(A))
+        assert B._pattern.outline is A._pattern.outline
+        before = proc.superstep
+        same((B @ ba.ones(30)).persist(), matrix(0, 30, 30, 0.2).sum(1))
+        assert proc.superstep - before <= 3
+
+    bsp.run(main, nprocs=3)
