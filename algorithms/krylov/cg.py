@@ -69,7 +69,7 @@ def cg(
 
 def dot(u: Array, v: Array) -> Array:
     """Return the inner product of two vectors, conjugating the first.  Lazy."""
-    return (np.conjugate(u) if u.dtype.kind == "c" else u) @ v  # type: ignore[return-value]
+    return (u.conj() if u.dtype.kind == "c" else u) @ v
 
 
 def _numbers(*sums: Array) -> list[Any]:

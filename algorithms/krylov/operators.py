@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import numpy as np
-
 import bsp.arrays as ba
 from bsp.arrays import Array, ArrayError
 
@@ -83,4 +81,4 @@ def jacobi(A: Any) -> LinearOperator:
     """
     diagonal = A.diagonal()
     inverse = ba.where(diagonal == 0, 1.0, 1.0 / ba.where(diagonal == 0, 1.0, diagonal)).persist()
-    return LinearOperator(A.shape, lambda x: inverse * x, lambda x: np.conjugate(inverse) * x)
+    return LinearOperator(A.shape, lambda x: inverse * x, lambda x: inverse.conj() * x)

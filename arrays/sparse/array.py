@@ -384,7 +384,9 @@ class SparseArray:
             found = getattr(self.entries, reduce)() if self.nnz else asarray(self.dtype.type(0))
             return found if self.nnz == rows * columns else ufunc(found, self.dtype.type(0))
         if self.dtype.kind in "iub":
-            limits = (0, 1) if self.dtype.kind == "b" else (np.iinfo(self.dtype).min, np.iinfo(self.dtype).max)
+            limits: tuple[float, float] = (
+                (0, 1) if self.dtype.kind == "b" else (np.iinfo(self.dtype).min, np.iinfo(self.dtype).max)
+            )
         else:
             limits = (-np.inf, np.inf)
         empty = self.dtype.type(limits[0] if ufunc is np.maximum else limits[1])

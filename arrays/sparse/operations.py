@@ -100,9 +100,9 @@ class SparseOperation(Staged):
         exchange = self.exchange
         assert exchange is not None
         sent, packed = refs[-1], self._wide(exchange.packed)
-        kernel = Packing(self.outline, where, sent.value.dtype, packed)
+        packing = Packing(self.outline, where, sent.value.dtype, packed)
         value = self._stage(
-            planner, [sent], layouts[-1:], kernel, packed, sent.value.dtype, f"packed {sent.value.name}", _FORWARD
+            planner, [sent], layouts[-1:], packing, packed, sent.value.dtype, f"packed {sent.value.name}", _FORWARD
         )
         every = Ref(value, tuple(type(sent.access[0])(axis) for axis in range(len(packed.axes))))
 
@@ -121,8 +121,8 @@ class SparseOperation(Staged):
         assert exchange is not None
         given, at_owners, parts = exchange.back
         given, at_owners = self._wide(given), self._wide(at_owners)
-        kernel = Unpacking(self._own, self.outline, where, dtype, given, parts)
-        value = self._stage(planner, refs, layouts, kernel, given, dtype, f"parts of {text}", _BACK)
+        unpacking = Unpacking(self._own, self.outline, where, dtype, given, parts)
+        value = self._stage(planner, refs, layouts, unpacking, given, dtype, f"parts of {text}", _BACK)
         every = Ref(value, tuple(type(refs[-1].access[0])(axis) for axis in range(len(given.axes))))
         ufunc = self.work.ufunc
         assert ufunc is not None

@@ -224,7 +224,7 @@ def made(here: World, rows: Bounds, columns: Bounds, indptr: np.ndarray, indices
 def _bytes_of(*arrays: np.ndarray) -> bytes:
     found = xxh3_64()
     for array in arrays:
-        found.update(np.ascontiguousarray(array))
+        found.update(np.ascontiguousarray(array).tobytes())
     return found.digest()
 
 

@@ -166,8 +166,7 @@ def test_a_plan_of_dense_and_sparse_terms_is_lazy_and_shares_supersteps() -> Non
 
     def main(proc: bsp.Process) -> Any:
         A = sparse.from_scipy(matrix(1, 50, 50, 0.2))
-        x = ba.asarray(np.ones(50), grid=(4,))
-        (A @ x).persist()
+        x = (A @ ba.ones(50)).persist()  # dealt as the rows of A
         before = proc.superstep
         total, other = (A @ x * 2 + x).sum(), (x * x).sum()
         assert proc.superstep == before
