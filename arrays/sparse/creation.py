@@ -134,14 +134,14 @@ def from_scipy(matrix: Any, *, bounds: Sequence[int] | None = None) -> SparseArr
         raise ArrayError(f"from_scipy: {whole.ndim} axes; a matrix has 2")
     if bounds is None:
         weights = np.cumsum(np.diff(whole.indptr) + 1.0)
-        limits = _cut(weights, here.nprocs)
+        limits = cut_evenly(weights, here.nprocs)
     else:
         limits = _bounds(bounds, whole.shape[0], here.nprocs)
     own = whole[limits[here.pid] : limits[here.pid + 1]]
     return of_rows(own, limits, columns_like(limits, whole.shape))
 
 
-def _cut(ends: np.ndarray, nprocs: int) -> Bounds:
+def cut_evenly(ends: np.ndarray, nprocs: int) -> Bounds:
     """Return bounds that deal weights, of which the sums up to each position are given, evenly."""
     total = ends[-1] if len(ends) else 0.0
     wanted = total * np.arange(1, nprocs) / nprocs
