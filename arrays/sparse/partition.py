@@ -163,9 +163,10 @@ class Partition:
             counts = np.sum([each for each, _ in told], axis=0)
             return self._traffic(counts, np.unique(np.concatenate([each for _, each in told])))
         whole = scipy.sparse.coo_array(a)
-        return self._traffic(*self._pairs(*whole.coords, whole.shape))
+        rows, columns = whole.coords
+        return self._traffic(*self._pairs(rows, columns, whole.shape))
 
-    def _pairs(self, rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    def _pairs(self, rows: np.ndarray, columns: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Return the entries of each process, and the distinct pairs of a process and a far column, as numbers."""
         if shape != (self.length, self.length):
             raise ArrayError(f"a partition of {self.length} positions and shape {shape} do not fit")
