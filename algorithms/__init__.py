@@ -1,8 +1,9 @@
 """Algorithms that scientists use, as bulk-synchronous supersteps.
 
-    from bsp.algorithms import glm, krylov, matmul, qr
+    from bsp.algorithms import glm, graphs, krylov, matmul, qr
 
     glm       linear, logistic, Poisson and Gamma regression, with penalties and summaries
+    graphs    programs on graphs: ranks, paths, components
     krylov    iterative methods for sparse systems
     qr        QR of tall matrices, singular values, principal components, least squares
     matmul    products of dense matrices that trade memory for words
@@ -18,11 +19,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bsp.algorithms import glm as glm
+    from bsp.algorithms import graphs as graphs
     from bsp.algorithms import krylov as krylov
     from bsp.algorithms import matmul as matmul
     from bsp.algorithms import qr as qr
 
-__all__ = ["glm", "krylov", "matmul", "qr"]
+__all__ = ["glm", "graphs", "krylov", "matmul", "qr"]
 
 
 if not TYPE_CHECKING:  # type checkers read the imports above, and report names that do not exist

@@ -68,7 +68,8 @@ algorithms/__init__
 algorithms/glm/links
 algorithms/glm/families
 algorithms/glm/data  algorithms/glm/solvers  algorithms/glm/inference  algorithms/glm  algorithms/qr  algorithms/matmul
-algorithms/krylov
+algorithms/krylov  algorithms/graphs
+bsp/graphs
 """
 
 GLM = "algorithms/glm"  # its rooms, and the modules that put them together, import each other
@@ -84,7 +85,7 @@ arrays/indexing -> arrays/array
 arrays/iteration -> arrays/array
 arrays/views -> arrays/array
 arrays/array -> arrays/in_place
-algorithms/__init__ -> algorithms/glm, algorithms/krylov, algorithms/matmul, algorithms/qr
+algorithms/__init__ -> algorithms/glm, algorithms/graphs, algorithms/krylov, algorithms/matmul, algorithms/qr
 """
 INSIDE_FUNCTIONS = """
 bsp/command -> bsp/__init__, bsp/cost/probe, bsp/runner, bsp/session

@@ -1,4 +1,4 @@
-"""The CG kernel of the NAS Parallel Benchmarks: the smallest eigenvalue of a random sparse matrix, by inverse iteration.
+"""The CG kernel of the NAS Parallel Benchmarks: an eigenvalue of a random sparse matrix by inverse iteration.
 
     from bsp.algorithms.krylov import npb
     print(npb.run("A"))                     # zeta, and whether it is the published value

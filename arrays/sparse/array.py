@@ -128,6 +128,11 @@ class SparseArray:
         found = scipy.sparse.csr_array((self._own(), pattern.indices, pattern.indptr), shape=shape, copy=False)
         return found.T if self._flipped else found
 
+    @property
+    def pattern(self) -> Pattern:
+        """The places of this process's entries, and the exchange of the products; of a transposed array, as stored."""
+        return self._pattern
+
     def _own(self) -> Any:
         """Return the values of this process's entries.  Collective if they are lazy."""
         (node,) = computed(self._entries)

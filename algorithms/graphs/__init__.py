@@ -1,0 +1,23 @@
+"""Graphs, and programs that think like a vertex, written for all vertices of a process at once.
+
+    from bsp import graphs
+    graph = graphs.rmat(16)                            # or from_edges, from_networkx, Graph(sparse array)
+    ranks = graphs.pagerank(graph)                     # an array of bsp.arrays
+
+`Graph.send` is a round: values go along edges, are combined where they arrive, and totals are summed in the same
+superstep.  `pagerank` is the shortest example of such a program.
+"""
+
+from bsp.algorithms.graphs.building import from_edges, from_networkx, rmat
+from bsp.algorithms.graphs.errors import GraphError, NegativeCycle
+from bsp.algorithms.graphs.graph import Graph, Heard
+from bsp.algorithms.graphs.pagerank import pagerank
+
+__all__ = [
+    "Graph", "GraphError", "Heard", "NegativeCycle", "from_edges", "from_networkx", "pagerank", "rmat",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    """Return the public names: what help and completion show."""
+    return sorted(__all__)

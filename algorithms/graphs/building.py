@@ -1,0 +1,83 @@
+"""Graphs from lists of edges, from networkx, and at random by the Graph500 benchmark's recursive model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bsp.algorithms.graphs.errors import GraphError
+from bsp.algorithms.graphs.graph import Graph
+from bsp.arrays import sparse
+from bsp.arrays.procedures import world
+
+_QUADRANTS = (0.57, 0.19, 0.19, 0.05)  # Graph500's
+_CHUNK = 1 << 16  # edges that share a generator of random numbers
+
+
+def from_edges(source: Any, target: Any, weight: Any = 1.0, size: int | None = None, *, directed: bool = True) -> Graph:
+    """Return the graph of the edges of all processes; values of equal edges are summed.  Collective.
+
+    source, target, weight : this process's edges, as vectors; weight may be one number for all.
+    directed : if not, each edge goes both ways.
+    """
+    u, v = np.asarray(source).reshape(-1), np.asarray(target).reshape(-1)
+    w = np.broadcast_to(np.asarray(weight, float), u.shape)
+    if not directed:
+        both = u != v  # a loop is one edge
+        u, v, w = np.concatenate([u, v[both]]), np.concatenate([v, u[both]]), np.concatenate([w, w[both]])
+    shape = None if size is None else (size, size)
+    if shape is None:
+        most = max(world().private.allgather(int(max(u.max(initial=-1), v.max(initial=-1))) + 1))
+        shape = (most, most)
+    return Graph(sparse.from_coo(u, v, w, shape))
+
+
+def from_networkx(graph: Any, weight: str = "weight") -> tuple[Graph, list[Any]]:
+    """Return a networkx graph that every process has, and its nodes in the order of the vertices.  Collective."""
+    nodes = list(graph)
+    number = {node: k for k, node in enumerate(nodes)}
+    here = world()
+    edges = [(number[u], number[v], data.get(weight, 1.0)) for u, v, data in graph.edges(data=True)]
+    mine = np.array(edges[here.pid :: here.nprocs], float).reshape(-1, 3)
+    return from_edges(
+        mine[:, 0].astype(int), mine[:, 1].astype(int), mine[:, 2], len(nodes), directed=graph.is_directed()
+    ), nodes
+
+
+def rmat(scale: int, edge_factor: int = 16, *, seed: int = 0, directed: bool = True) -> Graph:
+    """Return a random graph of 2^scale vertices whose degrees follow a power law, by Graph500's model.  Collective.
+
+    edge_factor : edges for each vertex; equal edges become one, of value 1, and loops are left out.
+    An edge's ends are found bit by bit: a quadrant of the matrix, a quadrant of that, ...  (Chakrabarti et al., 2004).
+    Vertices are renumbered at random.  The graph depends on the seed only, not on p.
+    """
+    if scale < 0 or scale > 40 or edge_factor < 0:
+        raise GraphError(f"rmat(scale={scale}, edge_factor={edge_factor}): from 0 to 40, and not negative")
+    here, n = world(), 1 << scale
+    chunks = -(-n * edge_factor // _CHUNK)
+    ends = [np.zeros((2, 0), np.int64)]
+    for chunk in range(chunks * here.pid // here.nprocs, chunks * (here.pid + 1) // here.nprocs):
+        count = min(_CHUNK, n * edge_factor - chunk * _CHUNK)
+        ends.append(_edges(np.random.Generator(np.random.Philox(key=np.array([seed, chunk], np.uint64))), scale, count))
+    u, v = np.concatenate(ends, axis=1)
+    order = np.random.default_rng([seed, scale]).permutation(n)
+    u, v = order[u], order[v]
+    kept = u != v
+    u, v = u[kept], v[kept]
+    if not directed:
+        u, v = np.concatenate([u, v]), np.concatenate([v, u])
+    found = sparse.from_coo(u, v, 1.0, (n, n))
+    return Graph(found.with_entries((found.entries > 0).astype(float)).persist())
+
+
+def _edges(rng: np.random.Generator, scale: int, count: int) -> np.ndarray:
+    """Return the ends of random edges, (2, count)."""
+    a, b, c, _ = _QUADRANTS
+    ends = np.zeros((2, count), np.int64)
+    for _ in range(scale):
+        drawn = rng.random(count)
+        ends <<= 1
+        ends[0] |= drawn >= a + b
+        ends[1] |= ((drawn >= a) & (drawn < a + b)) | (drawn >= a + b + c)
+    return ends
