@@ -1,7 +1,6 @@
 """The package `bsp.algorithms.graphs` under its short name, `bsp.graphs`."""
 
 import sys
+from importlib import import_module
 
-from bsp.algorithms import graphs
-
-sys.modules[__name__] = graphs
+sys.modules[__name__] = import_module("bsp.algorithms.graphs")

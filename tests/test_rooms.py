@@ -100,6 +100,7 @@ arrays/build -> arrays/array
 arrays/indexing -> arrays/array, arrays/selection
 """
 BY_NAME = """
+bsp/graphs -> algorithms/graphs
 bsp/checking -> faults/checkpoints
 bsp/command -> faults/advise, faults/bsprun, faults/options
 """

@@ -253,7 +253,7 @@ class Graph:
         """Return the graph with some of the edges: those where a mask over the own edges is True.  Collective."""
         pattern = self.adjacency.pattern
         rows = pattern.row_of[edges].astype(np.int64) + self.start
-        return Graph(sparse.from_coo(rows, pattern.indices[edges], self.weights[edges], self.adjacency.shape,
+        return Graph(sparse.from_coo(rows, pattern.indices[edges], self.weights[edges], (self.size, self.size),
                                      bounds=self.bounds))  # fmt: skip
 
 

@@ -48,4 +48,4 @@ def _normal(graph: Graph, personal: Any) -> np.ndarray:
     lowest, total = world().private.allreduce(np.array([given.min(initial=0.0) < 0, given.sum()], float))
     if lowest or not total > 0:
         raise GraphError("pagerank: personal has a negative number, or none above 0")
-    return given / total
+    return np.asarray(given / total)

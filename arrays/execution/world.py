@@ -12,7 +12,7 @@ import bsp
 from bsp.arrays.errors import PlanTooLarge, RecomputedWarning
 from bsp.arrays.execution import memory
 from bsp.arrays.execution.run import Declared, Run
-from bsp.arrays.expressions.graph import LEAF, Blocks, DType, Graph, Node, capture
+from bsp.arrays.expressions.graph import LEAF, Blocks, DType, ExpressionGraph, Node, capture
 from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.expressions.merging import cut, merged_blocks
 from bsp.arrays.kernels.kernels import Product
@@ -191,7 +191,7 @@ class World:
             notes.settle(shows=not shown)
             shown.append(self.pid)
 
-    def planned(self, nodes: Sequence[Node], gather: bool) -> tuple[Plan, Graph]:
+    def planned(self, nodes: Sequence[Node], gather: bool) -> tuple[Plan, ExpressionGraph]:
         """Return the plan for some nodes and their graph; the cache keeps a plan for each structure.  Local."""
         graph = capture(nodes)
         key = (self.nprocs, self.machine, self.schedule, self.memory, gather, graph.key)
@@ -203,7 +203,7 @@ class World:
             _plans[key] = plan
         return plan, graph
 
-    def _made(self, graph: Graph, gather: int) -> Plan:
+    def _made(self, graph: ExpressionGraph, gather: int) -> Plan:
         """Make a plan, with twice as many panels until it fits the memory limit; PlanTooLarge if none fits."""
         panels = 1
         while True:
@@ -241,7 +241,7 @@ class World:
             node.computed = True
         return blocks[: graph.asked]
 
-    def _notice(self, graph: Graph) -> None:
+    def _notice(self, graph: ExpressionGraph) -> None:
         """Warn, once, of a loop that computes a large array a second time in each round.
 
         Such an array was computed on the way to a result and not kept, and a later result starts from it (see

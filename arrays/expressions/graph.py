@@ -269,8 +269,8 @@ def parameter(value: Any) -> Node:
     return node
 
 
-class Graph(NamedTuple):
-    """Graph of one evaluation: its nodes, arguments before users, and a key that is equal for equal structures."""
+class ExpressionGraph(NamedTuple):
+    """Expressions of one evaluation: nodes, arguments before users, and a key that is equal for equal structures."""
 
     nodes: list[Node]
     positions: dict[Node, int]  # of every node at or below the roots; equal nodes have one position
@@ -282,7 +282,7 @@ class Graph(NamedTuple):
     key: tuple[Any, ...]
 
 
-def capture(roots: Sequence[Node]) -> Graph:
+def capture(roots: Sequence[Node]) -> ExpressionGraph:
     """Return the graph below some nodes, in which equal subexpressions are one node.
 
     A node that was computed before as an intermediate result, and is an argument of a node that was not, becomes a
@@ -335,4 +335,4 @@ def capture(roots: Sequence[Node]) -> Graph:
         shown = set(every)
         extra = {index[node]: node for node in kept if index[node] not in shown}
         every, given = every + tuple(extra), given + tuple(extra.values())
-    return Graph(nodes, index, every, given, asked, leaves, params, (every, asked, *key))
+    return ExpressionGraph(nodes, index, every, given, asked, leaves, params, (every, asked, *key))

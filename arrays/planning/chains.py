@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bsp.arrays.expressions.graph import Contract, Graph, Node
+from bsp.arrays.expressions.graph import Contract, ExpressionGraph, Node
 from bsp.arrays.expressions.layout import Shape
 
 _GAIN = 2  # another order is taken if Python's takes at least so many times its operations
@@ -53,7 +53,7 @@ class Chain(NamedTuple):
         return (*self.factors[i].kind.shape[:-1], *self.factors[j].kind.shape[1:])
 
 
-def chains(graph: Graph) -> tuple[dict[int, Chain], set[int]]:
+def chains(graph: ExpressionGraph) -> tuple[dict[int, Chain], set[int]]:
     """Return the chains to multiply in another order, by node, and the inner products that are then not computed."""
     products = {i for i, node in enumerate(graph.nodes) if _form(node) is not None}
     if not any(graph.positions[arg] in products for i in products for arg in graph.nodes[i].args):
@@ -92,7 +92,7 @@ def _form(node: Node) -> object:
     return form if form in (_MATRICES, _ROW, _COLUMN, _NUMBER) else None
 
 
-def _flat(graph: Graph, i: int, inside: set[int]) -> tuple[list[Node], dict[int, tuple[int, int, int]]]:
+def _flat(graph: ExpressionGraph, i: int, inside: set[int]) -> tuple[list[Node], dict[int, tuple[int, int, int]]]:
     """Return the factors of a product, from left to right, and what each product of two among them multiplies.
 
     That is, for `i` and its inner products, the first and the last factor, and the multiplications as Python brackets

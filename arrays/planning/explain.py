@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 
-from bsp.arrays.expressions.graph import LEAF, PARAM, Contract, Graph, Reduce, ViewOperation
+from bsp.arrays.expressions.graph import LEAF, PARAM, Contract, ExpressionGraph, Reduce, ViewOperation
 from bsp.arrays.kernels.elementwise import Elementwise
 from bsp.arrays.planning.plan import Explanation, Plan, stage_flops
 from bsp.cost.units import counted, in_bytes, in_seconds
@@ -18,7 +18,7 @@ _LONGEST = 60
 _DEEPEST = 20
 
 
-def text_of(graph: Graph, i: int, known: MutableMapping[int, str], deep: int = 0) -> str:
+def text_of(graph: ExpressionGraph, i: int, known: MutableMapping[int, str], deep: int = 0) -> str:
     """Return a node as an expression, cut to at most 60 characters.
 
     known : texts of nodes that are already named, by position; gains those that are made here.

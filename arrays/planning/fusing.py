@@ -23,7 +23,7 @@ from bsp.arrays.expressions.graph import (
     Assemble,
     Contract,
     DType,
-    Graph,
+    ExpressionGraph,
     Node,
     Reduce,
     Relayout,
@@ -116,7 +116,7 @@ class Fusion:
     plain : whether plain fusion decides the same.
     """
 
-    def __init__(self, graph: Graph, prices: Prices | None = None) -> None:
+    def __init__(self, graph: ExpressionGraph, prices: Prices | None = None) -> None:
         self.positions = graph.positions
         self.made: dict[Node, Value] = {}  # values of nodes outside the graph, which the planner makes
         params = [i for i, node in enumerate(graph.nodes) if node.op is PARAM]
@@ -186,7 +186,7 @@ class _Reading:
         return found
 
 
-def _decided(graph: Graph, prices: Prices | None) -> tuple[list[bool], bool]:
+def _decided(graph: ExpressionGraph, prices: Prices | None) -> tuple[list[bool], bool]:
     """Return, for each node, whether it is computed inside its users; and whether plain fusion decides the same.
 
     A view is, unless it is a root.  An elementwise operation is, if all its uses are in one group and none of them is

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bsp.arrays.expressions.graph import Graph
+from bsp.arrays.expressions.graph import ExpressionGraph
 from bsp.arrays.kernels.kernels import Product
 from bsp.arrays.planning.orders import PlanOrders
 from bsp.arrays.planning.stages import Fetch, Stage, Value, walk
@@ -43,7 +43,7 @@ class Plan:
     """All stages of one evaluation, made by `planner`."""
 
     def __init__(
-        self, graph: Graph, nprocs: int, machine: Machine, stages: list[Stage], values: list[Value],
+        self, graph: ExpressionGraph, nprocs: int, machine: Machine, stages: list[Stage], values: list[Value],
         roots: list[Value], texts: list[str], small: list[tuple[int, Value]], mode: tuple[Any, ...],
     ) -> None:  # fmt: skip
         self.nprocs = nprocs

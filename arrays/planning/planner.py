@@ -30,7 +30,7 @@ from bsp.arrays.expressions.graph import (
     Access,
     Contract,
     DType,
-    Graph,
+    ExpressionGraph,
     Node,
     Reduce,
     Staged,
@@ -66,7 +66,7 @@ _SPREAD = "dealt out"
 
 
 def planned(
-    graph: Graph, nprocs: int, machine: Machine, gather: int = 0, schedule: str = "patterns", panels: int = 1,
+    graph: ExpressionGraph, nprocs: int, machine: Machine, gather: int = 0, schedule: str = "patterns", panels: int = 1,
     memory: float = 0.0,
 ) -> Plan:  # fmt: skip
     """Return the plan of a whole graph.
@@ -91,7 +91,7 @@ class Planner:
     """
 
     def __init__(
-        self, graph: Graph, nprocs: int, machine: Machine, schedule: str = "patterns", panels: int = 1,
+        self, graph: ExpressionGraph, nprocs: int, machine: Machine, schedule: str = "patterns", panels: int = 1,
         memory: float = 0.0, plain: bool = False,
     ) -> None:  # fmt: skip
         self.graph = graph
