@@ -106,10 +106,8 @@ class SparseOperation(Staged):
         )
         every = Ref(value, tuple(type(sent.access[0])(axis) for axis in range(len(packed.axes))))
 
-        def call(pattern: Pattern, *shares: Any) -> Any:
-            return self.work.call(pattern, *shares[:-2], np.concatenate(shares[-2:]))
-
-        kernel = PatternKernel(call, self.outline, where, dtype)
+        kernel = PatternKernel(self._own, self.outline, where, dtype)
+        kernel.joins = True
         arriving = self._wide(exchange.arriving)
         return self._stage(planner, [*refs, every], [*layouts, arriving], kernel, result, dtype, text, _IN_PLACE)
 
@@ -143,6 +141,7 @@ class PatternKernel:
     fallible = False
     longest = 0  # elements of the longest share
     ndim = 1  # axes of the result
+    joins = False  # whether the last two shares are own elements and far ones, which the function takes as one array
 
     def __init__(self, call: Callable[..., Any], outline: Outline, where: int, dtype: DType) -> None:
         self.call, self.outline, self.where, self.dtype = call, outline, where, dtype
@@ -164,7 +163,12 @@ class PatternKernel:
         pattern = room.params[self.where]
         found: Blocks = {}
         for task in tasks:
-            share = np.asarray(self.call(pattern, *task.regions))
+            shares = task.regions
+            if self.joins:  # into memory that is used again: new memory costs more than the copy
+                *shares, own, far = shares
+                both = room.empty((len(own) + len(far), *own.shape[1:]), own.dtype)
+                shares = [*shares, np.concatenate([own, far], out=both)]
+            share = np.asarray(self.call(pattern, *shares))
             found[task.at[: self.ndim]] = share if share.dtype == self.dtype else share.astype(self.dtype)
         return found
 
