@@ -19,6 +19,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from bsp.abstract.work import counter
+from bsp.arrays.execution import memory
 from bsp.arrays.expressions.graph import Blocks, DType, Node, Staged, interned, kind_of
 from bsp.arrays.expressions.layout import Axis, Layout, Shape, layout_of
 from bsp.arrays.kernels.kernels import Room, StageTask
@@ -27,6 +28,11 @@ from bsp.arrays.planning.reshaping import read
 from bsp.arrays.planning.stages import Ref, Spec, Value
 from bsp.arrays.sparse.pattern import FarExchange, Outline, Pattern
 
+try:  # scipy's loop, which writes into an array that is there; not public, but as old as scipy.sparse
+    from scipy.sparse._sparsetools import csr_matvec
+except ImportError:
+    csr_matvec = None
+
 _IN_PLACE, _FORWARD, _BACK = "own entries", "far columns", "to far columns"
 
 
@@ -34,7 +40,7 @@ class SparseWork(NamedTuple):
     """What an operation computes: `call(pattern, *shares)` on a process's shares of its operands.
 
     takes, gives : "rows", "columns" or "entries", for each operand and for the result.
-    way : "local", "forward" or "back".  Forward, the last share has the elements of far columns after the own ones.
+    way : "local", "forward" or "back".  Forward, the elements of far columns are one more share, if there are any.
         Back, the result has contributions to far columns after those to the own ones; `ufunc` combines them.
     """
 
@@ -107,7 +113,6 @@ class SparseOperation(Staged):
         every = Ref(value, tuple(type(sent.access[0])(axis) for axis in range(len(packed.axes))))
 
         kernel = PatternKernel(self._own, self.outline, where, dtype)
-        kernel.joins = True
         arriving = self._wide(exchange.arriving)
         return self._stage(planner, [*refs, every], [*layouts, arriving], kernel, result, dtype, text, _IN_PLACE)
 
@@ -141,7 +146,6 @@ class PatternKernel:
     fallible = False
     longest = 0  # elements of the longest share
     ndim = 1  # axes of the result
-    joins = False  # whether the last two shares are own elements and far ones, which the function takes as one array
 
     def __init__(self, call: Callable[..., Any], outline: Outline, where: int, dtype: DType) -> None:
         self.call, self.outline, self.where, self.dtype = call, outline, where, dtype
@@ -163,12 +167,7 @@ class PatternKernel:
         pattern = room.params[self.where]
         found: Blocks = {}
         for task in tasks:
-            shares = task.regions
-            if self.joins:  # into memory that is used again: new memory costs more than the copy
-                *shares, own, far = shares
-                both = room.empty((len(own) + len(far), *own.shape[1:]), own.dtype)
-                shares = [*shares, np.concatenate([own, far], out=both)]
-            share = np.asarray(self.call(pattern, *shares))
+            share = np.asarray(self.call(pattern, *task.regions))
             found[task.at[: self.ndim]] = share if share.dtype == self.dtype else share.astype(self.dtype)
         return found
 
@@ -263,8 +262,33 @@ def _matrix(pattern: Pattern, entries: Any) -> csr_array:
     return csr_array((entries, pattern.compact, pattern.indptr), shape=(pattern.rows, pattern.width), copy=False)
 
 
-def _product(pattern: Pattern, entries: Any, x: Any) -> Any:
-    return _matrix(pattern, entries) @ x
+def _joined(own: Any, far: Any) -> Any:
+    """Return own and far elements as one array, in memory that is used again: new memory costs more than the copy."""
+    if far is None or not len(far):
+        return own
+    return np.concatenate([own, far], out=memory.empty((len(own) + len(far), *own.shape[1:]), own.dtype))
+
+
+def _product(pattern: Pattern, entries: Any, own: Any, far: Any = None) -> Any:
+    """Return this process's rows times a vector or matrix.
+
+    The rows that have own columns only, as most rows of a mesh do, are multiplied by the own elements where they are;
+    own and far elements are put side by side for the rest.
+    """
+    inner = pattern.inner if far is not None and len(far) else None
+    if inner is None or csr_matvec is None or own.ndim > 1 or not entries.dtype == own.dtype == far.dtype:
+        return _matrix(pattern, entries) @ _joined(own, far)
+    found = memory.empty((pattern.rows,), entries.dtype)
+    found[:] = 0
+    low, high, columns, touched = inner
+    every = np.concatenate([own[touched], far])
+    for a, b, at, x in (
+        (0, low, columns, every),
+        (low, high, pattern.compact, own),
+        (high, pattern.rows, columns, every),
+    ):
+        csr_matvec(b - a, len(x), pattern.indptr[a : b + 1], at, entries, x, found[a:b])
+    return found
 
 
 def _product_back(pattern: Pattern, entries: Any, x: Any) -> Any:
@@ -274,8 +298,9 @@ def _product_back(pattern: Pattern, entries: Any, x: Any) -> Any:
 PRODUCT = SparseWork("sparse product", ("entries", "columns"), "rows", "forward", _product)
 TRANSPOSED = SparseWork("transposed sparse product", ("entries", "rows"), "columns", "back", _product_back, np.add)
 AT_COLUMNS = SparseWork(
-    "elements at columns", ("columns",), "entries", "forward", lambda pattern, x: x.take(pattern.compact, axis=0)
-)
+    "elements at columns", ("columns",), "entries", "forward",
+    lambda pattern, own, far=None: _joined(own, far).take(pattern.compact, axis=0),
+)  # fmt: skip
 AT_ROWS = SparseWork(
     "elements at rows", ("rows",), "entries", "local", lambda pattern, x: x.take(pattern.row_of, axis=0)
 )
