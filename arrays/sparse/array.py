@@ -15,6 +15,7 @@ import scipy.sparse
 
 from bsp.arrays.api.creation import asarray
 from bsp.arrays.array import Array, wrap
+from bsp.arrays.build import relaid
 from bsp.arrays.errors import ArrayError
 from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import DType, Node
@@ -183,6 +184,17 @@ class SparseArray:
         if node.kind.shape != self._entries.kind.shape:
             raise ArrayError(f"with_entries: {node.kind.shape} values for {self._entries.kind.shape} places")
         return SparseArray(self._pattern, node, self._flipped)
+
+    def vector(self, x: ArrayLike) -> Array:
+        """Return a vector dealt as those that the array multiplies, so that no product has to move it first.
+
+        Collective.  Cost: at most n/p words, S = 1.
+        """
+        array = asarray(x)
+        outline = self._pattern.outline
+        if array.shape != self.shape[1:]:
+            raise ArrayError(f"vector: shape {array.shape} for an array of shape {self.shape}")
+        return wrap(relaid(array._node, outline.lines["rows" if self._flipped else "columns"])).persist()
 
     def copy(self) -> SparseArray:
         """Return the array, which nothing can change."""
