@@ -191,6 +191,11 @@ class Packing(PatternKernel):
     def __init__(self, outline: Outline, where: int, dtype: DType, packed: Layout) -> None:
         super().__init__(lambda pattern, share: share.take(pattern.far.served, axis=0), outline, where, dtype)
         self.rest = (0,) * (len(packed.axes) - 1)
+        self.sizes = packed.held(outline.nprocs)
+
+    def flops(self, points: np.ndarray) -> np.ndarray:
+        """Return one operation for each element that a process sends."""
+        return np.asarray(self.sizes if len(points) == len(self.sizes) else self.sizes.max(initial=0), float)
 
     def compute(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
         """Return the blocks of this process's pairs."""
