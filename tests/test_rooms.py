@@ -33,6 +33,7 @@ bsp/command
 bsp/session
 bsp/runner
 bsp/verify
+bsp/sketch
 bsp/__init__
 bsp/cost/probe
 

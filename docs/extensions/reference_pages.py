@@ -95,6 +95,7 @@ def groups() -> list[Group]:
             exported("bsp.algorithms.matmul"),
         ),
         Group("qr", "QR and its uses: bsp.algorithms.qr", "bsp.algorithms.qr", exported("bsp.algorithms.qr")),
+        Group("sketch", "Synthesis: bsp.sketch", "bsp.sketch", exported("bsp.sketch")),
         Group("verify", "Verification: bsp.verify", "bsp.verify", exported("bsp.verify")),
         Group("glm", "Regression: bsp.algorithms.glm", "bsp.algorithms.glm", exported("bsp.algorithms.glm")),
     ]
