@@ -65,6 +65,7 @@ arrays/editing  arrays/polynomials  arrays/comprehensions  arrays/random  arrays
 arrays/in_place
 arrays/namespace
 arrays/__init__
+arrays/loops
 
 algorithms/__init__
 algorithms/glm/links

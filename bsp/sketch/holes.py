@@ -21,12 +21,12 @@ def hole(values: Iterable[int]) -> Any:
     raise _open("hole")
 
 
-def choose(*expressions: Any) -> Any:
+def choose(*expressions: object) -> Any:
     """Stand for one of the expressions; the others are not evaluated."""
     raise _open("choose")
 
 
-def expr(operands: Sequence[Any], operators: str, depth: int = 1) -> Any:
+def expr(operands: Sequence[object], operators: str, depth: int = 1) -> Any:
     """Stand for an expression over some operands: expr((a, b, 2), "+*", 2).
 
     operators : of + - * / and %, where / divides integers without remainder (//).

@@ -65,7 +65,7 @@ ARRAYS = [
 ]  # fmt: skip
 CONSTANTS = {"e", "pi", "inf", "nan", "newaxis"}  # documented by hand in reference/arrays.md
 
-PROCESSES = ["process", "Process", "Coarray", "Pending", "Message", "State", "run", "Session", "expect"]
+PROCESSES = ["process", "Process", "Coarray", "Pending", "Message", "State", "run", "Session", "expect", "parallel"]
 COST = ["Machine", "Prediction", "predict"]
 
 
@@ -87,6 +87,7 @@ def groups() -> list[Group]:
     found += [
         Group("linalg", "Linear algebra: bsp.arrays.linalg", "bsp.arrays.linalg", exported("bsp.arrays.linalg")),
         Group("fft", "Fourier transforms: bsp.arrays.fft", "bsp.arrays.fft", exported("bsp.arrays.fft")),
+        Group("loops", "Loops over elements: bsp.parallel", "bsp.arrays.loops", exported("bsp.arrays.loops")),
         Group("random", "Random arrays: bsp.arrays.random", "bsp.arrays.random", exported("bsp.arrays.random")),
         Group(
             "matmul",
