@@ -105,7 +105,7 @@ arrays/indexing -> arrays/array, arrays/selection
 BY_NAME = """
 bsp/graphs -> algorithms/graphs
 bsp/checking -> faults/checkpoints
-bsp/command -> faults/advise, faults/bsprun, faults/options
+bsp/command -> arrays/loops, faults/advise, faults/bsprun, faults/options
 """
 
 # The rooms of arrays that are made for everybody's procedures: algorithms use no others.

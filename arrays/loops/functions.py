@@ -28,7 +28,7 @@ class LoopReport(NamedTuple):
     text: str
 
 
-def _span(start: int, stop: int, step: int = 1) -> slice:
+def span(start: int, stop: int, step: int = 1) -> slice:
     """Return the slice of the positions of a loop; IndexError if it would begin before the array."""
     if stop <= start:
         return slice(0, 0)
@@ -54,37 +54,9 @@ class Parallel:
         tree.decorator_list = []
         first = function.__code__.co_firstlineno
         self.loops: list[LoopReport] = []
-        self._offset = first - 1
-        tree.body = self._statements(tree.body, tree)
+        tree.body = with_statements(tree.body, tree, self.loops, first - 1)
         self._tree = ast.fix_missing_locations(tree)
         self.source = _readable(tree)
-
-    def _statements(self, body: Sequence[ast.stmt], function: ast.FunctionDef) -> list[ast.stmt]:
-        found: list[ast.stmt] = []
-        for node in body:
-            if isinstance(node, ast.For):
-                found += self._loop(node, function)
-                continue
-            for name in ("body", "orelse"):
-                inner = getattr(node, name, None)
-                if isinstance(inner, list) and inner and isinstance(inner[0], ast.stmt):
-                    setattr(node, name, self._statements(inner, function))
-            found.append(node)
-        return found
-
-    def _loop(self, node: ast.For, function: ast.FunctionDef) -> list[ast.stmt]:
-        """Return what takes the place of a loop: array statements; or the loop itself, with those inside it."""
-        try:
-            made = _nest([range_of(node)], node, function)
-        except LoopStays as refused:
-            inner = self._statements(node.body, function)
-            line = (refused.line or node.lineno) + self._offset
-            self.loops.append(LoopReport(node.lineno + self._offset, False, f"stays: line {line}: {refused}"))
-            node.body = inner
-            return [node]
-        text = "; ".join(map(_readable, made))
-        self.loops.append(LoopReport(node.lineno + self._offset, True, text))
-        return made
 
     def explain(self) -> Explanation:
         """Return what became of each loop as text, by lines."""
@@ -96,7 +68,7 @@ class Parallel:
         for name, value in list(space.items()):
             if value is np:
                 space[name] = module
-        space |= {"_np": module, "_span": _span}
+        space |= {"_np": module, "_span": span}
         exec(compile(ast.Module([self._tree], []), f"<loops of {self.function.__name__}>", "exec"), space)
         found: Callable[..., Any] = space[self._tree.name]
         return found
@@ -165,7 +137,42 @@ def _leaves(value: Any) -> list[Any]:
     return [] if value is None or isinstance(value, str) else [value]
 
 
-def _nest(loops: list[LoopRange], node: ast.For, function: ast.FunctionDef) -> list[ast.stmt]:
+def with_statements(
+    body: Sequence[ast.stmt], around: ast.AST, reports: list[LoopReport], offset: int
+) -> list[ast.stmt]:
+    """Return statements in which loops over elements have become array statements.
+
+    around : the function or module of the statements.  reports : gains what became of each loop; lines are counted
+        from `offset`.
+    """
+    found: list[ast.stmt] = []
+    for node in body:
+        if isinstance(node, ast.For):
+            found += _loop(node, around, reports, offset)
+            continue
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            for name in ("body", "orelse", "finalbody"):
+                inner = getattr(node, name, None)
+                if isinstance(inner, list) and inner and isinstance(inner[0], ast.stmt):
+                    setattr(node, name, with_statements(inner, around, reports, offset))
+        found.append(node)
+    return found
+
+
+def _loop(node: ast.For, around: ast.AST, reports: list[LoopReport], offset: int) -> list[ast.stmt]:
+    """Return what takes the place of a loop: array statements; or the loop itself, with those inside it."""
+    try:
+        made = _nest([range_of(node)], node, around)
+    except LoopStays as why:
+        node.body = with_statements(node.body, around, reports, offset)
+        line = (why.line or node.lineno) + offset
+        reports.append(LoopReport(node.lineno + offset, False, f"stays: line {line}: {why}"))
+        return [node]
+    reports.append(LoopReport(node.lineno + offset, True, "; ".join(map(_readable, made))))
+    return [ast.copy_location(each, node) for each in made]
+
+
+def _nest(loops: list[LoopRange], node: ast.For, function: ast.AST) -> list[ast.stmt]:
     """Return the array statements of a nest, of which the outer loops are given; LoopStays if it is none."""
     parts = list(flat(node.body))
     inner = [each for each in parts if isinstance(each, ast.For)]
@@ -198,7 +205,7 @@ def _substituted(statements: Sequence[ElementStatement]) -> list[ElementStatemen
 
 
 def _own_names(
-    loops: Sequence[LoopRange], statements: Sequence[ElementStatement], node: ast.For, function: ast.FunctionDef
+    loops: Sequence[LoopRange], statements: Sequence[ElementStatement], node: ast.For, function: ast.AST
 ) -> None:
     """Raise LoopStays if a name that an iteration sets is read before, or outside of the nest."""
     own = {each.target.id for each in statements if isinstance(each.target, ast.Name) and each.update is None}

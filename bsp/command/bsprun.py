@@ -80,6 +80,8 @@ def _run_parser() -> Parser:
         metavar="FILE",
         help="the machine that choices and prices are made by: a file of `bsp probe`, a name",
     )
+    add("--numpy", action="store_true", help="the script is written for NumPy: run its arrays on all processes")
+    add("--explain", action="store_true", help="with --numpy: say what becomes of its loops, and end")
     add("--predict", action="store_true", help="say what the run would cost, without running it on MPI")
     add("--abstract", action="store_true", help="with --predict: carry arrays as shapes, count the work")
     add("--every-process", action="store_true", help="with --abstract: run also those that others could stand for")
@@ -181,6 +183,8 @@ def bsprun(arguments: Sequence[str] | None = None) -> int:
         parser.error("--takeover goes with --attach JOB")
     if options.attach is None:
         _check(parser, options, program)
+        if options.numpy:  # by name: bsp does not depend on bsp.arrays
+            program = ["-m", "bsp.arrays.loops", *(["--explain"] if options.explain else []), *program]
     try:
         if options.attach is not None:
             return int(_nonstop().attach(parser, options, program))
@@ -205,6 +209,10 @@ def _check(parser: Parser, options: argparse.Namespace, program: list[str]) -> N
     elif not os.path.isfile(program[0]):
         what = "is a folder" if os.path.isdir(program[0]) else "does not exist"
         parser.error(f"script '{program[0]}' {what} (looked in {os.getcwd()})")
+    if options.explain and not options.numpy:
+        parser.error("--explain goes with --numpy")
+    if options.numpy and program[0] == "-m":
+        parser.error("--numpy runs a script: bsprun -p 4 --numpy script.py")
     if options.nprocs is not None and options.nprocs < 1:
         parser.error(f"-p {options.nprocs}: a program has 1 process or more")
     if options.seed < 0:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -138,3 +141,73 @@ def test_check_finds_arrays_that_are_one() -> None:
     x = np.arange(5.0)
     with pytest.raises(AssertionError, match="shift"):
         made.check(x, x)
+
+
+# ------------------------------------------------------------------------------------ scripts
+
+SCRIPT = """
+import math
+import sys
+
+import numpy as np
+from numpy.linalg import norm
+
+n = 120
+rng = np.random.default_rng(1)
+x = rng.normal(size=(n, 6))
+y = np.zeros(n)
+for i in range(1, n - 1):
+    y[i] = (x[i - 1, 0] + x[i, 0] + x[i + 1, 0]) / 3
+
+
+def spread(a):
+    m = a.shape[1]
+    out, mean = np.zeros((m, m)), a.mean(axis=0)
+    for j in range(m):
+        for k in range(m):
+            for i in range(a.shape[0]):
+                out[j, k] += (a[i, j] - mean[j]) * (a[i, k] - mean[k])
+    return out / (a.shape[0] - 1)
+
+
+if __name__ == "__main__":
+    total = 0.0
+    for i in range(n):
+        total = 0.5 * total + math.sin(i)
+    print(f"{float(np.trace(spread(x))):.10f} {float(norm(y)):.10f} {total:.10f} {len(sys.argv)}")
+    print(np.sort(y)[:2] > 0, np.busday_count("2011-01", "2011-02"))
+"""
+
+
+@pytest.mark.jobs
+@pytest.mark.parametrize(("p", "n"), [(1, 1), (4, 1), (3, 2)])
+def test_a_script_for_numpy_prints_what_it_always_does(tmp_path: Path, p: int, n: int) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    plain = subprocess.run([sys.executable, script, "a"], capture_output=True, text=True, timeout=60)
+    words = [Path(sys.executable).with_name("bsprun"), "-p", str(p), "-n", str(n), "--numpy", script, "a"]
+    ours = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert (ours.returncode, ours.stdout, plain.returncode) == (0, plain.stdout, 0), ours.stderr
+
+
+@pytest.mark.jobs
+def test_a_script_is_explained(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    words = [Path(sys.executable).with_name("bsprun"), "-p", "2", "-n", "1", "--numpy", "--explain", script]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    lines = done.stdout.splitlines()
+    assert [line.split(": ")[1].split()[0] for line in lines] == ["becomes", "becomes", "stays"], done.stderr
+    assert "total is used outside of the loop" in lines[2] or "depends on the iteration before" in lines[2]
+
+
+@pytest.mark.parametrize(("words", "told"), [
+    (["--explain", "x.py"], "--explain goes with --numpy"), (["--numpy", "-m", "this"], "--numpy runs a script"),
+    (["--numpy", "nothing.py"], "does not exist"),
+])  # fmt: skip
+def test_wrong_options(words: list[str], told: str, tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text("")
+    bsprun = Path(sys.executable).with_name("bsprun")
+    done = subprocess.run([bsprun, *words], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2
+    assert told in done.stderr

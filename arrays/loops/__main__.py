@@ -1,0 +1,7 @@
+"""Run a script for NumPy on all processes: `bsprun -p 8 --numpy script.py`, with --explain for its loops."""
+
+import sys
+
+from bsp.arrays.loops.scripts import main
+
+main(sys.argv[1:])
