@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import numpy as np
+import scipy.sparse
+
 import bsp.arrays as ba
-from bsp.arrays import Array, ArrayError
+from bsp.arrays import Array, ArrayError, sparse
+from bsp.arrays.procedures import Layout, computed, known, node_of, relaid, wrap
+from bsp.arrays.sparse import SparseArray
 
 
 class Operator(Protocol):
@@ -44,18 +49,65 @@ class LinearOperator:
         return LinearOperator(self.shape[::-1], self._rmatvec, self._matvec)
 
 
+def operator(A: Any, name: str) -> Any:
+    """Return an operator whose own values are computed, so that products do not compute them again; else ArrayError.
+
+    What has no `shape` becomes an array; scipy's sparse matrices, which every process has, are dealt.
+    """
+    if scipy.sparse.issparse(A):
+        A = sparse.from_scipy(A)
+    elif isinstance(A, np.ndarray) or not hasattr(A, "shape"):
+        A = ba.asarray(A)
+    if len(A.shape) != 2:
+        raise ArrayError(f"{name}: A of shape {A.shape} is no matrix")
+    if isinstance(A, (Array, SparseArray)):
+        computed(node_of(A if isinstance(A, Array) else A.entries))
+    return A
+
+
 def square(A: Any, b: Any, name: str) -> tuple[Any, Array]:
     """Return a square operator and the right-hand side as an array; ArrayError if they do not fit."""
-    vector = ba.asarray(b)
-    shape = getattr(A, "shape", None)
-    if shape is None:
-        A = ba.asarray(A)
-        shape = A.shape
-    if len(shape) != 2 or shape[0] != shape[1]:
-        raise ArrayError(f"{name}: A of shape {shape} is not square")
-    if vector.ndim != 1 or vector.shape[0] != shape[0]:
-        raise ArrayError(f"{name}: A of shape {shape} and b of shape {vector.shape} do not fit")
+    A, vector = operator(A, name), ba.asarray(b)
+    if A.shape[0] != A.shape[1]:
+        raise ArrayError(f"{name}: A of shape {A.shape} is not square")
+    if vector.ndim != 1 or vector.shape[0] != A.shape[0]:
+        raise ArrayError(f"{name}: A of shape {A.shape} and b of shape {vector.shape} do not fit")
     return A, vector
+
+
+def start(A: Any, b: Array, x0: Any) -> tuple[Array, Array, Array]:
+    """Return b and the first x, dealt as the products of A are, and the residual b - A x.  Lazy.
+
+    x0 : None means zeros, for which nothing is multiplied.
+    """
+    like = A @ b
+    dtype = like.dtype if like.dtype.kind in "fc" else np.dtype(float)
+    b = placed(b.astype(dtype), like.layout)
+    if x0 is None:
+        return b, placed(ba.zeros(A.shape[1], dtype), like.layout), b
+    x = ba.asarray(x0)
+    if x.shape != b.shape:
+        raise ArrayError(f"x0 of shape {x.shape} and b of shape {b.shape} do not fit")
+    x = placed(x.astype(np.result_type(dtype, x.dtype)), like.layout)
+    return b, x, b - A @ x
+
+
+def placed(x: Array, layout: Layout) -> Array:
+    """Return an array in a layout, unless every process has all of it there.  Lazy."""
+    return x if layout.replicated else wrap(relaid(node_of(x), layout))
+
+
+def dot(u: Array, v: Array) -> Array:
+    """Return the inner product of two vectors, conjugating the first.  Lazy."""
+    return (u.conj() if u.dtype.kind == "c" else u) @ v
+
+
+def numbers(*arrays: Array) -> list[Any]:
+    """Return the values of computed arrays, as numbers or NumPy arrays; they move nothing if every process has them."""
+    nodes = computed(*(node_of(each) for each in arrays))
+    found = [known(node) for node in nodes]
+    found = [each.compute() if have is None else have for each, have in zip(arrays, found, strict=True)]
+    return [each if each.ndim else each.item() for each in found]
 
 
 def identity(x: Array) -> Array:

@@ -1,0 +1,326 @@
+"""Krylov methods solve what scipy and dense solvers do, whatever p and the deal, in the supersteps that they state."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as ss
+import scipy.sparse.linalg
+from hypothesis import given
+from hypothesis import strategies as st
+from thinning import examples
+
+import bsp
+import bsp.arrays as ba
+from bsp.algorithms import krylov
+from bsp.algorithms.krylov import npb
+from bsp.arrays import sparse
+
+PROCESSES = (1, 3, 4)
+
+
+def mesh(*shape: int) -> ss.csr_array:
+    """Poisson's matrix: the finite differences of -Laplace's operator on a mesh."""
+    total = ss.csr_array((1, 1))
+    size = 1
+    for length in shape:
+        line = ss.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(length, length))
+        total = ss.csr_array(ss.kron(total, ss.eye_array(length)) + ss.kron(ss.eye_array(size), line))
+        size *= length
+    return total
+
+
+def definite(n: int, seed: int = 0, kind: type = float) -> ss.csr_array:
+    """A sparse positive definite matrix with eigenvalues between 1 and about 20."""
+    rng = np.random.default_rng(seed)
+    half = ss.random_array((n, n), density=min(1.0, 3 / n), rng=rng).toarray()
+    if kind is complex:
+        half = half * np.exp(2j * np.pi * rng.random((n, n)))
+    return ss.csr_array(half @ half.conj().T + np.diag(np.linspace(1, 10, n)))
+
+
+def vector(n: int, seed: int = 7, kind: type = float) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=n) + (1j * rng.normal(size=n) if kind is complex else 0)
+
+
+def residual(W: Any, x: Any, b: np.ndarray) -> float:
+    return float(np.linalg.norm(b - W @ x) / np.linalg.norm(b))
+
+
+def iterations(solve: Callable[[Callable[[Any], None]], Any], nprocs: int) -> list[list[int]]:
+    """Return h of each superstep of each iteration after the first one; an iteration ends with the callback."""
+    ends: list[int] = []
+
+    def main(proc: bsp.Process) -> None:
+        def callback(_: Any) -> None:
+            if proc.pid == 0:
+                ends.append(proc.superstep)
+
+        solve(callback)
+
+    rows = bsp.predict(main, nprocs=nprocs, machine=bsp.Machine(p=nprocs)).per_superstep
+    steps = {row["superstep"]: max(row["h_sent"], row["h_received"]) for row in rows}
+    return [[steps[k] for k in range(a, b)] for a, b in pairwise(ends)]
+
+
+def far(W: ss.csr_array, bounds: tuple[int, ...]) -> int:
+    """Return h of a product: the most words that a process sends or receives, one for each far column."""
+    owner = np.searchsorted(bounds, np.arange(W.shape[0]), side="right") - 1
+    pairs = {(owner[i], j) for i, j in zip(*W.nonzero(), strict=True) if owner[i] != owner[j]}
+    into = np.bincount([p for p, _ in pairs], minlength=1)
+    out = np.bincount([owner[j] for _, j in pairs], minlength=1)
+    return int(max(into.max(), out.max()))
+
+
+# ------------------------------------------------------------------------------ conjugate gradients
+
+
+@pytest.mark.parametrize("variant", ["classic", "pipelined"])
+@pytest.mark.parametrize("kind", [float, complex])
+@pytest.mark.parametrize("nprocs", PROCESSES)
+def test_cg_solves_definite_systems(nprocs: int, kind: type, variant: str) -> None:
+    W, b, x0 = definite(61, kind=kind), vector(61, kind=kind), vector(61, 8)
+
+    def main(proc: bsp.Process) -> list[Any]:
+        A = sparse.from_scipy(W)
+        given: list[dict[str, Any]] = [{}, {"x0": x0}, {"M": krylov.jacobi(A)}, {"M": lambda r: 0.1 * r}]
+        found = [krylov.cg(A, b, rtol=1e-12, variant=variant, **each) for each in given]
+        return [(x.compute(), x.dtype, info) for x, info in found]
+
+    exact = np.linalg.solve(W.toarray(), b)
+    for x, dtype, info in bsp.run(main, nprocs=nprocs)[0]:
+        assert (info, dtype) == (0, b.dtype)
+        assert residual(W, x, b) <= 2e-12
+        np.testing.assert_allclose(x, exact, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("variant", ["classic", "pipelined"])
+def test_cg_takes_scipys_steps(variant: str) -> None:
+    """The same iterates, up to rounding, and as many; the callback sees each of them."""
+    W, b = mesh(9, 8), vector(72)
+    wanted: list[np.ndarray] = []
+    M = ss.diags_array(1 / np.linspace(3, 5, 72))
+    scipy.sparse.linalg.cg(W, b, rtol=1e-6, callback=lambda x: wanted.append(x.copy()), M=M)
+
+    def main(proc: bsp.Process) -> list[np.ndarray]:
+        seen: list[np.ndarray] = []
+        inverse = ba.asarray(M.diagonal())
+        krylov.cg(
+            sparse.from_scipy(W), b, rtol=1e-6, M=lambda x: inverse * x, variant=variant,
+            callback=lambda x: seen.append(x.compute()),
+        )  # fmt: skip
+        return seen
+
+    found = bsp.run(main, nprocs=3)[1]
+    assert len(found) == len(wanted)
+    for mine, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("variant", ["classic", "pipelined"])
+@pytest.mark.parametrize("nprocs", [1, 4])
+def test_cg_returns_the_iterations_done_if_they_were_too_few(nprocs: int, variant: str) -> None:
+    W, b = mesh(12, 11), vector(132)
+
+    def main(proc: bsp.Process) -> Any:
+        A = sparse.from_scipy(W)
+        x, info = krylov.cg(A, b, maxiter=5, variant=variant)
+        again, last = krylov.cg(A, b, x0=x, variant=variant)
+        done, none = krylov.cg(A, b, x0=again, maxiter=0, variant=variant)
+        zero, good = krylov.cg(A, np.zeros(132), variant=variant)
+        return info, x.compute(), last, again.compute(), none, done.compute(), good, zero.compute()
+
+    info, x, last, again, none, done, good, zero = bsp.run(main, nprocs=nprocs)[0]
+    assert (info, last, none, good) == (5, 0, 0, 0)
+    assert residual(W, x, b) > 1e-5 >= residual(W, again, b)
+    assert (again == done).all()
+    assert not zero.any()
+
+
+@pytest.mark.parametrize("nprocs", [2, 5, 8])
+def test_cg_has_two_supersteps_an_iteration_and_the_pipelined_one_has_one(nprocs: int) -> None:
+    """H: the far columns, and one word to each other process for each sum that is not another one's equal."""
+    W, b = mesh(12, 11), vector(132)
+    bounds: list[Any] = []
+
+    def solve(callback: Callable[[Any], None], variant: str, weighted: bool) -> None:
+        A = sparse.from_scipy(W)
+        bounds[:] = A.row_bounds
+        inverse = krylov.jacobi(A)
+        krylov.cg(A, b, maxiter=6, M=inverse if weighted else None, variant=variant, callback=callback)
+
+    for weighted in (False, True):
+        sums = 3 if weighted else 2
+        for variant in ("classic", "pipelined"):
+            steps = iterations(lambda callback, v=variant, w=weighted: solve(callback, v, w), nprocs)  # type: ignore[misc]
+            halo, others = far(W, tuple(bounds)), nprocs - 1
+            early, late = (
+                ([halo + sums * others], []) if variant == "pipelined" else ([halo + (sums - 1) * others], [others])
+            )
+            assert steps == [early + late] * 5, (variant, weighted)
+
+
+def test_cg_takes_the_cheaper_variant() -> None:
+    """A boundary that costs more than the operations of one more vector is saved."""
+
+    def supersteps(*shape: int) -> int:
+        W = mesh(*shape)
+        ends: list[int] = []
+
+        def main(proc: bsp.Process) -> None:
+            callback = (lambda _: ends.append(proc.superstep)) if proc.pid == 0 else None
+            krylov.cg(sparse.from_scipy(W), np.ones(W.shape[0]), maxiter=4, callback=callback)
+
+        bsp.predict(main, nprocs=4, machine=bsp.Machine(p=4, L=5000.0))
+        return ends[3] - ends[2]
+
+    assert supersteps(12, 11) == 1
+    assert supersteps(75, 80) == 2
+
+
+@given(st.data())
+@examples(16)
+def test_cg_on_any_deal(data: st.DataObject) -> None:
+    """Rows may be dealt in any way: fewer than processes, none on some; vectors come as they are."""
+    nprocs, n = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 12))
+    cuts = sorted(data.draw(st.lists(st.integers(0, n), min_size=nprocs - 1, max_size=nprocs - 1)))
+    variant = data.draw(st.sampled_from(["classic", "pipelined"]))
+    W, b = definite(n, 3), vector(n)
+
+    def main(proc: bsp.Process) -> Any:
+        A = sparse.from_scipy(W, bounds=(0, *cuts, n))
+        x, info = krylov.cg(A, b, rtol=1e-9, variant=variant)
+        return x.compute(), info
+
+    x, info = bsp.run(main, nprocs=nprocs)[0]
+    assert info == 0
+    assert residual(W, x, b) <= 1e-8
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_operators_are_sparse_or_dense_or_functions(nprocs: int) -> None:
+    W, b = definite(25), vector(25)
+
+    def main(proc: bsp.Process) -> list[Any]:
+        A = sparse.from_scipy(W)
+        twice = krylov.LinearOperator(A.shape, lambda x: 2 * (A @ x))
+        every: list[Any] = [A, 2 * A, twice, W, W.toarray(), ba.asarray(W.toarray(), grid=(proc.nprocs, 1))]
+        return [krylov.cg(each, b, rtol=1e-11)[0].compute() for each in every]
+
+    exact = np.linalg.solve(W.toarray(), b)
+    for k, x in enumerate(bsp.run(main, nprocs=nprocs)[0]):
+        np.testing.assert_allclose(x, exact / (2 if k in (1, 2) else 1), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_mistakes_are_told(nprocs: int) -> None:
+    def main(proc: bsp.Process) -> None:
+        A = sparse.eye(5)
+        for wrong, text in [
+            (lambda: krylov.cg(sparse.eye(5, 4), np.ones(5)), r"cg: A of shape \(5, 4\) is not square"),
+            (lambda: krylov.cg(A, np.ones(4)), r"cg: A of shape \(5, 5\) and b of shape \(4,\) do not fit"),
+            (lambda: krylov.cg(A, np.ones((5, 2))), "do not fit"),
+            (lambda: krylov.cg(np.ones(5), np.ones(5)), "no matrix"),
+            (lambda: krylov.cg(A, np.ones(5), x0=np.ones(6)), r"x0 of shape \(6,\)"),
+            (lambda: krylov.cg(A, np.ones(5), variant="fast"), "auto, classic or pipelined"),
+            (lambda: krylov.cg(A, np.ones(5), M=3), "an operator or a function"),
+            (lambda: krylov.LinearOperator((5, 5), lambda x: x).T, "no rmatvec"),
+            (lambda: npb.matrix("Z"), "one of S, W, A, B, C"),
+        ]:
+            with pytest.raises((ba.ArrayError, ValueError), match=text):
+                wrong()
+
+    bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("variant", ["classic", "pipelined"])
+def test_cg_stops_where_there_is_no_next_step(variant: str) -> None:
+    """Of an indefinite matrix a direction may have no curvature: not solved, and no exception."""
+
+    def main(proc: bsp.Process) -> Any:
+        A = sparse.from_scipy(np.diag([1.0, -1.0]))
+        return krylov.cg(A, np.ones(2), variant=variant)[1], krylov.cg(A, [1.0, np.nan], variant=variant)[1]
+
+    assert bsp.run(main, nprocs=2)[0] == (-1, -1)
+
+
+# ---------------------------------------------------------------------- NAS Parallel Benchmarks, CG
+
+
+@pytest.mark.parametrize(
+    ("name", "nprocs"),
+    [("S", 1), ("S", 3), ("W", 2), pytest.param("A", 2, marks=pytest.mark.thorough)],
+)
+def test_npb_finds_the_published_eigenvalue(name: str, nprocs: int) -> None:
+    def main(proc: bsp.Process) -> npb.NPBResult:
+        return npb.run(name)
+
+    zeta, error, verified = bsp.run(main, nprocs=nprocs)[0]
+    assert verified
+    assert abs(zeta - npb.CLASSES[name].zeta) <= 1e-10
+    assert error < 1e-12
+
+
+def test_an_outer_iteration_of_npb_has_the_stated_supersteps() -> None:
+    """The first vector takes three."""
+
+    def main(proc: bsp.Process) -> int:
+        a = npb.matrix("S")
+        before = proc.superstep
+        npb.run("S", a)
+        return proc.superstep - before
+
+    assert bsp.run(main, nprocs=3) == [npb.CLASSES["S"].iterations * 56 + 3] * 3
+
+
+# --------------------------------------------------------------------------------- killed elements
+
+SOLVERS = """
+import hashlib, time
+import numpy as np
+import bsp
+import bsp.arrays as ba
+from bsp.algorithms import krylov
+from bsp.arrays import sparse
+
+proc = bsp.process()
+n = 400
+A = sparse.diags([-1.0, -1.0, 4.0, -1.0, -1.0], offsets=[-20, -1, 0, 1, 20], shape=(n, n))
+b = np.random.default_rng(3).normal(size=n)
+
+def tell(name, x, info):
+    print(proc.pid, name, info, hashlib.sha256(x.compute().tobytes()).hexdigest()[:16])
+
+slow = lambda _: time.sleep(0.01 if proc.pid == 0 else 0)
+tell("classic", *krylov.cg(A, b, variant="classic", callback=slow))
+tell("pipelined", *krylov.cg(A, b, variant="pipelined", M=krylov.jacobi(A), callback=slow))
+"""
+
+
+def job(*words: object) -> subprocess.CompletedProcess[str]:
+    bsprun = str(Path(sys.executable).with_name("bsprun"))
+    return subprocess.run([bsprun, *map(str, words)], capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.jobs
+def test_a_killed_element_changes_nothing(tmp_path: Path) -> None:
+    """Every method's loop is one of rounds: a newcomer takes a sibling's state at a head and goes on."""
+    path = tmp_path / "solvers.py"
+    path.write_text(SOLVERS)
+    quiet = job("-p", 4, "-n", 1, path)
+    assert (quiet.returncode, quiet.stderr) == (0, "")
+    faults, log = "kill:element=1,superstep=40;kill:worker=2,superstep=75", tmp_path / "events.jsonl"
+    killed = job("-p", 4, "-n", 2, "--clones", 2, "--standby", 1, "--inject", faults, "--events", log, path)
+    assert (killed.returncode, killed.stdout) == (0, quiet.stdout), killed.stderr
+    assert {json.loads(line)["kind"] for line in log.read_text().splitlines()} >= {"died", "promoted", "relaunched"}
+    rehearsed = job("-p", 3, "-n", 1, "--check", path)
+    assert rehearsed.returncode == 0, rehearsed.stderr
