@@ -9,10 +9,14 @@ Vectors are arrays, so each iteration is one plan, whose supersteps `explain()` 
 `proc.rounds`: clones and checkpoints keep them running.
 """
 
+from bsp.algorithms.krylov.bicgstab import bicgstab
 from bsp.algorithms.krylov.cg import cg
+from bsp.algorithms.krylov.gmres import gmres
+from bsp.algorithms.krylov.lsqr import LSQRResult, lsqr
+from bsp.algorithms.krylov.minres import minres
 from bsp.algorithms.krylov.operators import LinearOperator, jacobi
 
-__all__ = ["LinearOperator", "cg", "jacobi"]
+__all__ = ["LSQRResult", "LinearOperator", "bicgstab", "cg", "gmres", "jacobi", "lsqr", "minres"]
 
 
 def __dir__() -> list[str]:

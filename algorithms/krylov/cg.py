@@ -18,7 +18,7 @@ import numpy as np
 
 import bsp
 import bsp.arrays as ba
-from bsp.algorithms.krylov.operators import dot, identity, numbers, preconditioner, square, start
+from bsp.algorithms.krylov.operators import dot, identity, norm_of, preconditioner, reals, square, start
 from bsp.arrays import Array
 from bsp.arrays.procedures import world
 
@@ -54,8 +54,8 @@ def cg(
     state = bsp.State(x=x, r=r, done=0, good=False)
     begin, advance = (_classic, _step) if variant == "classic" else (_pipelined, _step_pipelined)
     begin(A, apply, state, bb)
-    limit = max(rtol * float(np.sqrt(numbers(bb)[0].real)), atol)
-    state.good = bool(np.sqrt(state.rr) <= limit)
+    limit = max(rtol * norm_of(*reals(bb)), atol)
+    state.good = norm_of(state.rr) <= limit
     for _ in here.proc.rounds(0 if state.good else steps, state):
         alpha, beta = _scalars(state)
         if not np.isfinite(alpha):
@@ -64,15 +64,10 @@ def cg(
         state.done += 1
         if callback is not None:
             callback(state.x)
-        if np.sqrt(state.rr) <= limit:
+        if norm_of(state.rr) <= limit:
             state.good = True
             break
     return state.x, 0 if state.good else state.done or -1
-
-
-def _reals(*sums: Array) -> list[float]:
-    """Return computed sums, which are real up to rounding, as real numbers."""
-    return [each.real for each in numbers(*sums)]
 
 
 def _scalars(state: bsp.State) -> tuple[float, float]:
@@ -89,7 +84,7 @@ def _classic(A: Any, apply: Callable[[Array], Array], state: bsp.State, bb: Arra
     sums = dot(state.r, u), dot(w, u), dot(state.r, state.r)
     ba.persist(state.x, state.r, u, w, *sums, bb)
     state.u, state.w = u, w
-    state.gamma, state.delta, state.rr = _reals(*sums)
+    state.gamma, state.delta, state.rr = reals(*sums)
     state.p = state.s = None
 
 
@@ -102,7 +97,7 @@ def _step(A: Any, apply: Callable[[Array], Array], state: bsp.State, alpha: floa
     ba.persist(x, r, u, w, p, s, *sums)
     state.x, state.r, state.u, state.w, state.p, state.s = x, r, u, w, p, s
     state.before, state.alpha = state.gamma, alpha
-    state.gamma, state.delta, state.rr = _reals(*sums)
+    state.gamma, state.delta, state.rr = reals(*sums)
 
 
 def _next(u: Array, beta: float, before: Array | None) -> Array:
@@ -120,7 +115,7 @@ def _pipelined(A: Any, apply: Callable[[Array], Array], state: bsp.State, bb: Ar
     sums = dot(state.r, u), dot(w, u), dot(state.r, state.r)
     ba.persist(m, n, *sums)
     state.u, state.w, state.m, state.n = u, w, m, n
-    state.gamma, state.delta, state.rr = _reals(*sums)
+    state.gamma, state.delta, state.rr = reals(*sums)
     state.p = state.s = state.q = state.z = None
 
 
@@ -137,4 +132,4 @@ def _step_pipelined(A: Any, apply: Callable[[Array], Array], state: bsp.State, a
     state.x, state.r, state.u, state.w, state.m, state.n = x, r, u, w, m, n
     state.p, state.s, state.q, state.z = p, s, q, z
     state.before, state.alpha = state.gamma, alpha
-    state.gamma, state.delta, state.rr = _reals(*sums)
+    state.gamma, state.delta, state.rr = reals(*sums)

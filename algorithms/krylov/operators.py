@@ -97,6 +97,21 @@ def placed(x: Array, layout: Layout) -> Array:
     return x if layout.replicated else wrap(relaid(node_of(x), layout))
 
 
+def adjoint(A: Any) -> Any:
+    """Return the conjugate transpose of an operator, with its values computed."""
+    turned = A.T
+    if isinstance(A, (Array, SparseArray)) and A.dtype.kind == "c":
+        turned = turned.conj()
+        computed(node_of(turned if isinstance(turned, Array) else turned.entries))
+    return turned
+
+
+def ratio(a: Any, b: Array) -> Array:
+    """Return a / b, or 0 where b is 0.  Lazy."""
+    zero = b == 0
+    return ba.where(zero, 0.0, a / ba.where(zero, 1.0, b))
+
+
 def dot(u: Array, v: Array) -> Array:
     """Return the inner product of two vectors, conjugating the first.  Lazy."""
     return (u.conj() if u.dtype.kind == "c" else u) @ v
@@ -108,6 +123,16 @@ def numbers(*arrays: Array) -> list[Any]:
     found = [known(node) for node in nodes]
     found = [each.compute() if have is None else have for each, have in zip(arrays, found, strict=True)]
     return [each if each.ndim else each.item() for each in found]
+
+
+def reals(*sums: Array) -> list[float]:
+    """Return computed sums, which are real up to rounding, as real numbers."""
+    return [each.real for each in numbers(*sums)]
+
+
+def norm_of(square: float) -> float:
+    """Return the square root of a sum of squares, which rounding may have made negative."""
+    return float(np.sqrt(max(square, 0.0))) if square == square else float("nan")
 
 
 def identity(x: Array) -> Array:

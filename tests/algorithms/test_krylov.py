@@ -253,6 +253,220 @@ def test_cg_stops_where_there_is_no_next_step(variant: str) -> None:
     assert bsp.run(main, nprocs=2)[0] == (-1, -1)
 
 
+# -------------------------------------------------- systems that are not definite, or not symmetric
+
+
+def unsymmetric(n: int, kind: type = float) -> ss.csr_array:
+    rng = np.random.default_rng(5)
+    more = ss.random_array((n, n), density=2 / n, rng=rng) * (1j if kind is complex else 1)
+    return ss.csr_array(4 * ss.eye_array(n) + ss.diags_array([-1.0, -1.5], offsets=[-1, 2], shape=(n, n)) + more)
+
+
+def indefinite(n: int, kind: type = float) -> ss.csr_array:
+    W = definite(n, kind=kind).toarray()
+    W[: n // 2] *= -1
+    return ss.csr_array((W + W.conj().T) / 2)
+
+
+METHODS: dict[str, tuple[Callable[..., Any], Callable[..., ss.csr_array]]] = {
+    "minres": (krylov.minres, indefinite),
+    "gmres": (krylov.gmres, unsymmetric),
+    "bicgstab": (krylov.bicgstab, unsymmetric),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", [float, complex])
+@pytest.mark.parametrize("nprocs", PROCESSES)
+def test_systems_that_are_not_definite_are_solved(nprocs: int, kind: type, method: str) -> None:
+    """With a first x, with a preconditioner, on any deal, as a function, and of one row."""
+    solve, make = METHODS[method]
+    n = 53
+    W, b, x0 = make(n, kind), vector(n, kind=kind), vector(n, 8)
+    weights = np.linspace(0.2, 0.4, n)
+
+    def main(proc: bsp.Process) -> list[Any]:
+        A = sparse.from_scipy(W)
+        ragged = sparse.from_scipy(W, bounds=(0,) * proc.nprocs + (n,))
+        weight = ba.asarray(weights)
+        cases: list[tuple[Any, dict[str, Any]]] = [
+            (A, {}), (A, {"x0": x0}), (A, {"M": lambda r: weight * r}), (ragged, {}), (W.toarray(), {}),
+            (krylov.LinearOperator(A.shape, lambda x: A @ x), {}),
+        ]  # fmt: skip
+        found = [solve(each, b, rtol=1e-11, **options) for each, options in cases]
+        one, zero = solve(np.array([[2.0]]), [3.0], rtol=1e-11), solve(A, np.zeros(n, kind))
+        assert (one[1], one[0].tolist(), zero[1], abs(zero[0]).sum().item()) == (0, [1.5], 0, 0)
+        return [(x.compute(), info) for x, info in found]
+
+    for x, info in bsp.run(main, nprocs=nprocs)[0]:
+        assert info == 0
+        assert residual(W, x, b) <= 5e-11
+        np.testing.assert_allclose(x, np.linalg.solve(W.toarray(), b), rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_they_take_scipys_iterations(method: str) -> None:
+    """The same x after the same number of steps, up to rounding; too few steps are told by their number."""
+    solve, make = METHODS[method]
+    W, b, steps = make(53), vector(53), 6
+    wanted: list[np.ndarray] = []
+    options: dict[str, Any] = {"restart": 4, "callback_type": "x"} if method == "gmres" else {}
+    theirs = getattr(scipy.sparse.linalg, method)
+    theirs(W, b, rtol=0.0, maxiter=steps, callback=lambda x: wanted.append(x.copy()), **options)
+
+    def main(proc: bsp.Process) -> Any:
+        seen: list[np.ndarray] = []
+        A = sparse.from_scipy(W)
+        _, info = solve(A, b, rtol=0.0, maxiter=steps, callback=lambda x: seen.append(x.compute()), **options)
+        return seen, info
+
+    found, info = bsp.run(main, nprocs=3)[1]
+    assert info == (4 if method == "gmres" else 1) * steps
+    assert len(found) == len(wanted) == steps
+    for mine, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_minres_solves_shifted_and_singular_systems(nprocs: int) -> None:
+    W, b = mesh(40), vector(40)
+    closed = ss.csr_array(W - ss.csr_array(([1.0, 1.0], ([0, 39], [0, 39])), shape=(40, 40)))  # its null vector: ones
+
+    def main(proc: bsp.Process) -> Any:
+        shifted = krylov.minres(sparse.from_scipy(W), b, shift=1.1, rtol=1e-11)
+        singular = krylov.minres(sparse.from_scipy(closed), b, rtol=1e-9)
+        with pytest.raises(ba.ArrayError, match="M is not positive definite"):
+            krylov.minres(sparse.from_scipy(W), b, M=lambda x: -x)
+        return [(x.compute(), info) for x, info in (shifted, singular)]
+
+    (shifted, first), (singular, second) = bsp.run(main, nprocs=nprocs)[0]
+    assert (first, second) == (0, 0)
+    assert residual(W - 1.1 * ss.eye_array(40), shifted, b) <= 1e-10
+    least = b - b.mean() - closed @ singular
+    assert np.linalg.norm(least) <= 1e-8 * np.linalg.norm(b)
+
+
+def test_bicgstab_tells_when_it_breaks_down() -> None:
+    """A rotation by a right angle makes the product orthogonal to the first residual."""
+
+    def main(proc: bsp.Process) -> Any:
+        return krylov.bicgstab(sparse.from_scipy(np.array([[0.0, 1.0], [-1.0, 0.0]])), [1.0, 0.0])[1]
+
+    assert bsp.run(main, nprocs=2) == [-10] * 2
+
+
+def test_gmres_reports_norms_and_restarts() -> None:
+    W, b = unsymmetric(53), vector(53)
+
+    def main(proc: bsp.Process) -> Any:
+        A = sparse.from_scipy(W)
+        norms: list[float] = []
+        x, info = krylov.gmres(A, b, restart=5, rtol=1e-9, callback=norms.append)
+        _, few = krylov.gmres(A, b, restart=3, maxiter=1)
+        with pytest.raises(ValueError, match="pr_norm or x"):
+            krylov.gmres(A, b, callback_type="legacy")
+        return norms, x.compute(), info, few
+
+    norms, x, info, few = bsp.run(main, nprocs=3)[0]
+    assert (info, few) == (0, 3)
+    assert len(norms) > 5
+    assert all(after <= before * (1 + 1e-12) for before, after in pairwise(norms))  # what is made least cannot grow
+    assert abs(norms[-1] - residual(W, x, b)) <= 1e-12
+
+
+@pytest.mark.parametrize("nprocs", [2, 5])
+def test_their_iterations_have_the_stated_supersteps_and_words(nprocs: int) -> None:
+    """One superstep for each exchange of far columns, and one for sums that depend on it; H is theirs."""
+    W, b, others = mesh(12, 11), vector(132), nprocs - 1
+    bounds: list[Any] = []
+
+    def counted(method: str, **options: Any) -> list[list[int]]:
+        def solve(callback: Callable[[Any], None]) -> None:
+            A = sparse.from_scipy(W)
+            bounds[:] = A.row_bounds
+            getattr(krylov, method)(A, b, rtol=1e-12, maxiter=6, callback=callback, **options)
+
+        return iterations(solve, nprocs)
+
+    assert counted("minres") == [[far(W, tuple(bounds)) + others, others]] * 5
+    halo = far(W, tuple(bounds))
+    assert counted("bicgstab") == [[halo, others, halo + 2 * others, 3 * others]] * 5
+    steps = counted("gmres", restart=6)
+    assert steps[:5] == [[halo, j * others, (j + 1) * others] for j in range(2, 7)]
+
+
+# ------------------------------------------------------------------------------------ least squares
+
+
+@pytest.mark.parametrize("kind", [float, complex])
+@pytest.mark.parametrize("shape", [(70, 30), (30, 70), (40, 40)])
+@pytest.mark.parametrize("nprocs", PROCESSES)
+def test_lsqr_returns_what_scipys_does(nprocs: int, shape: tuple[int, int], kind: type) -> None:
+    rng = np.random.default_rng(2)
+    m, n = shape
+    dense = rng.normal(size=shape) * (rng.random(shape) < 0.3) + np.eye(m, n)
+    W = ss.csr_array(dense + (1j * dense[::-1, ::-1] if kind is complex else 0))
+    b, x0 = vector(m, kind=kind), vector(n, 8)
+    cases: list[dict[str, Any]] = [{}, {"damp": 0.5}, {"x0": x0, "damp": 0.3}, {"calc_var": True, "damp": 0.1}]
+
+    def main(proc: bsp.Process) -> list[Any]:
+        A = sparse.from_scipy(W)
+        found = [krylov.lsqr(A, b, atol=1e-10, btol=1e-10, **each) for each in cases]
+        found.append(krylov.lsqr(W.toarray(), b, atol=1e-10, btol=1e-10))
+        return [(each.x.compute(), each, None if each.var is None else each.var.compute()) for each in found]
+
+    for (x, found, var), options in zip(bsp.run(main, nprocs=nprocs)[0], [*cases, {}], strict=True):
+        wanted = scipy.sparse.linalg.lsqr(W, b, atol=1e-10, btol=1e-10, **options)
+        np.testing.assert_allclose(x, wanted[0], rtol=0, atol=1e-7)
+        assert (found.istop, abs(found.itn - wanted[2]) <= 2) == (wanted[1], True)
+        np.testing.assert_allclose(found[3:7], wanted[3:7], rtol=0.05, atol=1e-6)
+        assert abs(found.xnorm - np.linalg.norm(x - options.get("x0", 0))) <= 1e-10
+        assert abs(found.r1norm - np.linalg.norm(b - W @ x)) <= 1e-8
+        if var is not None:  # scipy's, of complex systems, are sums of squares of complex numbers
+            exact = np.linalg.inv((W.conj().T @ W).toarray() + 0.1**2 * np.eye(n)).diagonal().real
+            assert (var > 0).all() and (var <= exact * 1.2).all()
+            if kind is float:
+                np.testing.assert_allclose(var, wanted[9], rtol=0.05, atol=1e-6)
+
+
+def test_lsqr_stops_for_scipys_reasons() -> None:
+    W = ss.csr_array(np.vander(np.linspace(0, 1, 30), 12))
+    b = vector(30)
+
+    def main(proc: bsp.Process) -> Any:
+        A = sparse.from_scipy(W)
+        capped = krylov.lsqr(A, b, iter_lim=3)
+        conditioned = krylov.lsqr(A, b, atol=0, btol=0, conlim=100.0)
+        none = krylov.lsqr(A, np.zeros(30))
+        orthogonal = krylov.lsqr(sparse.from_scipy(np.array([[1.0], [0.0]])), [0.0, 1.0])
+        for wrong in (lambda: krylov.lsqr(A, np.ones(12)), lambda: krylov.lsqr(A, b, x0=b)):
+            with pytest.raises(ba.ArrayError, match="lsqr: "):
+                wrong()
+        return [each.istop for each in (capped, conditioned, none, orthogonal)], capped.itn
+
+    assert bsp.run(main, nprocs=3)[0] == ([7, 3, 0, 0], 3)
+
+
+@pytest.mark.parametrize("nprocs", [2, 5])
+def test_lsqr_has_two_supersteps_an_iteration(nprocs: int) -> None:
+    W, b = mesh(12, 11), vector(132)
+    ends: list[int] = []
+    bounds: list[Any] = []
+
+    def main(proc: bsp.Process) -> None:
+        A = sparse.from_scipy(W)
+        bounds[:] = A.row_bounds
+        for limit in (4, 7):
+            krylov.lsqr(A, b, iter_lim=limit, atol=0, btol=0)
+            ends.append(proc.superstep) if proc.pid == 0 else None
+
+    rows = bsp.predict(main, nprocs=nprocs, machine=bsp.Machine(p=nprocs)).per_superstep
+    steps = [max(row["h_sent"], row["h_received"]) for row in rows]
+    halo, others = far(W, tuple(bounds)), nprocs - 1
+    assert steps[-6:] == [halo + 3 * others, halo + others] * 3
+    assert ends[1] - ends[0] == len(rows) - ends[0]
+
+
 # ---------------------------------------------------------------------- NAS Parallel Benchmarks, CG
 
 
@@ -306,6 +520,15 @@ tell("pipelined", *krylov.cg(A, b, variant="pipelined", M=krylov.jacobi(A), call
 """
 
 
+MORE_SOLVERS = """
+M = krylov.jacobi(A)
+tell("minres", *krylov.minres(A, b, M=M))
+tell("bicgstab", *krylov.bicgstab(A, b, M=M))
+tell("gmres", *krylov.gmres(A, b, M=M, restart=6))
+tell("lsqr", *krylov.lsqr(A, b, iter_lim=20, calc_var=True)[:2])
+"""
+
+
 def job(*words: object) -> subprocess.CompletedProcess[str]:
     bsprun = str(Path(sys.executable).with_name("bsprun"))
     return subprocess.run([bsprun, *map(str, words)], capture_output=True, text=True, timeout=300)
@@ -322,5 +545,13 @@ def test_a_killed_element_changes_nothing(tmp_path: Path) -> None:
     killed = job("-p", 4, "-n", 2, "--clones", 2, "--standby", 1, "--inject", faults, "--events", log, path)
     assert (killed.returncode, killed.stdout) == (0, quiet.stdout), killed.stderr
     assert {json.loads(line)["kind"] for line in log.read_text().splitlines()} >= {"died", "promoted", "relaunched"}
+
+
+@pytest.mark.jobs
+def test_states_of_all_methods_are_all_that_a_round_needs(tmp_path: Path) -> None:
+    """Processes that are made again at heads of rounds go on with the same bytes."""
+    path = tmp_path / "solvers.py"
+    path.write_text(SOLVERS.replace("0.01", "0") + MORE_SOLVERS)
     rehearsed = job("-p", 3, "-n", 1, "--check", path)
     assert rehearsed.returncode == 0, rehearsed.stderr
+    assert "processes made again at the heads of rounds" in rehearsed.stderr
