@@ -14,9 +14,10 @@ from bsp.algorithms.krylov.cg import cg
 from bsp.algorithms.krylov.gmres import gmres
 from bsp.algorithms.krylov.lsqr import LSQRResult, lsqr
 from bsp.algorithms.krylov.minres import minres
-from bsp.algorithms.krylov.operators import LinearOperator, jacobi
+from bsp.algorithms.krylov.operators import LinearOperator
+from bsp.algorithms.krylov.preconditioners import block_jacobi, jacobi
 
-__all__ = ["LSQRResult", "LinearOperator", "bicgstab", "cg", "gmres", "jacobi", "lsqr", "minres"]
+__all__ = ["LSQRResult", "LinearOperator", "bicgstab", "block_jacobi", "cg", "gmres", "jacobi", "lsqr", "minres"]
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""What a Krylov method multiplies by: matrices and functions, and preconditioners as what approximates an inverse."""
+"""What Krylov methods multiply by, and what they have in common: operands, sums, and how vectors are dealt."""
 
 from __future__ import annotations
 
@@ -149,13 +149,3 @@ def preconditioner(M: Any) -> Callable[[Array], Array]:
     if callable(M):
         return M  # type: ignore[no-any-return]
     raise ArrayError(f"M={M!r:.60}: an operator or a function of vectors that approximates A⁻¹")
-
-
-def jacobi(A: Any) -> LinearOperator:
-    """Return the Jacobi preconditioner: division by the diagonal of A, where it is not zero.
-
-    Cost: W = n/p each time, and nothing moves.
-    """
-    diagonal = A.diagonal()
-    inverse = ba.where(diagonal == 0, 1.0, 1.0 / ba.where(diagonal == 0, 1.0, diagonal)).persist()
-    return LinearOperator(A.shape, lambda x: inverse * x, lambda x: inverse.conj() * x)

@@ -395,6 +395,81 @@ def test_their_iterations_have_the_stated_supersteps_and_words(nprocs: int) -> N
     assert steps[:5] == [[halo, j * others, (j + 1) * others] for j in range(2, 7)]
 
 
+# ---------------------------------------------------------------------------------- preconditioners
+
+
+@pytest.mark.parametrize("kind", [float, complex, np.float32])
+@pytest.mark.parametrize("nprocs", PROCESSES)
+def test_block_jacobi_solves_with_own_blocks(nprocs: int, kind: Any) -> None:
+    """Vectors or matrices, real or complex, rows on some processes only; the exact factors of a whole matrix solve."""
+    W = unsymmetric(50, complex if kind is complex else float).astype(kind)
+    x, X = vector(50), vector(50)[:, None] * np.array([1.0, 2j])
+    bounds = (0, *(10 * k for k in range(nprocs - 1)), 50)  # the first of several has no row
+
+    def main(proc: bsp.Process) -> list[Any]:
+        A = sparse.from_scipy(W, bounds=bounds)
+        M = krylov.block_jacobi(A, exact=True)
+        rough = krylov.block_jacobi(A, drop_tol=1e-9, fill_factor=50)
+        turned = krylov.block_jacobi(A.T.tocsr().T, exact=True)
+        before = proc.superstep
+        found = [(each @ y).persist() for each in (M, rough, turned) for y in (x, X)]
+        assert proc.superstep - before <= 2 * len(found)
+        return [each.compute() for each in found]
+
+    blocks = np.zeros((50, 50), W.dtype)
+    for low, high in pairwise(bounds):
+        blocks[low:high, low:high] = W.toarray()[low:high, low:high]
+    tolerance = 1e-4 if kind is np.float32 else 1e-7
+    for k, found in enumerate(bsp.run(main, nprocs=nprocs)[0]):
+        np.testing.assert_allclose(found, np.linalg.solve(blocks, X if k % 2 else x), rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("nprocs", [1, 4])
+def test_block_jacobi_saves_iterations_and_moves_nothing(nprocs: int) -> None:
+    W, b = mesh(16, 15), vector(240)
+    U = ss.csr_array(W + ss.diags_array([0.3, -0.4], offsets=[-1, 2], shape=(240, 240)))
+
+    def main(proc: bsp.Process) -> list[tuple[int, int, float]]:
+        counts = []
+        A, B = sparse.from_scipy(W), sparse.from_scipy(U)
+        exact, rough = krylov.block_jacobi(A, exact=True), krylov.block_jacobi(B)
+        assert (exact @ (A @ ba.ones(240)).persist()).cost().H == 0
+        for solve, operand, matrix, M in [
+            (krylov.cg, A, W, exact), (krylov.minres, A, W, exact), (krylov.gmres, B, U, rough),
+            (krylov.bicgstab, B, U, rough),
+        ]:  # fmt: skip
+            steps = []
+            for each in (None, M):
+                seen: list[Any] = []
+                x, info = solve(operand, b, rtol=1e-8, M=each, callback=seen.append)
+                assert info == 0
+                assert residual(matrix, x.compute(), b) <= 1e-7
+                steps.append(len(seen))
+            counts.append(steps)
+        return counts
+
+    for without, weighted in bsp.run(main, nprocs=nprocs)[0]:
+        assert weighted < without * 2 / 3
+        if nprocs == 1:
+            assert weighted <= 4
+
+
+def test_a_singular_block_is_told_on_all_processes() -> None:
+    def main(proc: bsp.Process) -> None:
+        A = sparse.from_coo([0, 1, 2, 3], [0, 1, 3, 2], 1.0 if proc.pid == 0 else 0.0, (4, 4), bounds=(0, 2, 3, 4))
+        for wrong, text in [
+            (lambda: krylov.block_jacobi(A, exact=True), "block_jacobi: the block of process 1, rows 2 to 3"),
+            (lambda: krylov.block_jacobi(sparse.eye(4, 5)), "no square sparse array"),
+            (lambda: krylov.block_jacobi(np.eye(3)), "no square sparse array"),
+            (lambda: sparse.LocalOperator(sparse.eye(4, 5), abs), "not square"),
+            (lambda: sparse.LocalOperator(A, abs) @ np.ones(3), "do not fit"),
+        ]:
+            with pytest.raises((ba.ArrayError, bsp.BspError), match=text):
+                wrong()
+
+    bsp.run(main, nprocs=3)
+
+
 # ------------------------------------------------------------------------------------ least squares
 
 
