@@ -11,13 +11,19 @@ Vectors are arrays, so each iteration is one plan, whose supersteps `explain()` 
 
 from bsp.algorithms.krylov.bicgstab import bicgstab
 from bsp.algorithms.krylov.cg import cg
+from bsp.algorithms.krylov.eigen import eigsh
+from bsp.algorithms.krylov.errors import NoConvergence
 from bsp.algorithms.krylov.gmres import gmres
 from bsp.algorithms.krylov.lsqr import LSQRResult, lsqr
 from bsp.algorithms.krylov.minres import minres
 from bsp.algorithms.krylov.operators import LinearOperator
 from bsp.algorithms.krylov.preconditioners import block_jacobi, jacobi
+from bsp.algorithms.krylov.singular import SingularTriplets, svds
 
-__all__ = ["LSQRResult", "LinearOperator", "bicgstab", "block_jacobi", "cg", "gmres", "jacobi", "lsqr", "minres"]
+__all__ = [
+    "LSQRResult", "LinearOperator", "NoConvergence", "SingularTriplets", "bicgstab", "block_jacobi", "cg", "eigsh",
+    "gmres", "jacobi", "lsqr", "minres", "svds",
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:

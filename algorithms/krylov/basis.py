@@ -40,14 +40,21 @@ def empty_basis(like: Array, count: int) -> Array:
 def expanded(apply: Callable[[Array], Array], basis: Array, j: int, vector: Array, norm: float) -> ArnoldiStep:
     """Make a vector of some norm row j of a basis; multiply it, and take components along rows up to j out.
 
-    Computes the basis, and what is left of the product.  A rest that is rounding has the norm 0.
+    Computes the basis, and what is left of the product.
     """
     basis[j] = vector * (1.0 / norm)
-    rows = basis[: j + 1]
+    return outside(basis, j + 1, apply(basis[j]))
+
+
+def outside(basis: Array, count: int, vector: Array) -> ArnoldiStep:
+    """Take the components of a vector along the first rows of a basis out; compute what is left, and the basis.
+
+    A rest that is rounding has the norm 0.
+    """
+    rows = basis[:count]
     bras = rows.conj() if rows.dtype.kind == "c" else rows
-    product = apply(basis[j])
-    first = bras @ product
-    left = product - first @ rows
+    first = bras @ vector
+    left = vector - first @ rows
     second = bras @ left
     square = dot(left, left)
     rest = left - second @ rows

@@ -16,14 +16,26 @@ from typing import Any
 
 import bsp
 import bsp.arrays as ba
-from bsp.algorithms.krylov.operators import dot, norm_of, numbers, preconditioner, ratio, reals, square, start
+from bsp.algorithms.krylov.operators import (
+    Matrix,
+    Preconditioner,
+    dot,
+    norm_of,
+    numbers,
+    preconditioner,
+    ratio,
+    reals,
+    square,
+    start,
+)
 from bsp.arrays import Array
 from bsp.arrays.procedures import world
+from bsp.arrays.typing import ArrayLike
 
 
 def bicgstab(
-    A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None, M: Any = None,
-    callback: Callable[[Array], Any] | None = None,
+    A: Matrix, b: ArrayLike, x0: ArrayLike | None = None, *, rtol: float = 1e-5, atol: float = 0.0,
+    maxiter: int | None = None, M: Preconditioner | None = None, callback: Callable[[Array], Any] | None = None,
 ) -> tuple[Array, int]:  # fmt: skip
     """Solve A x = b for any square A; return x and 0.
 
@@ -35,12 +47,12 @@ def bicgstab(
     The second result is 0 if x is good, else the iterations done; -10 if the method broke down: its vectors became
     orthogonal, and another x0 may help.  Collective; the iterations are `proc.rounds`.
     """
-    A, b = square(A, b, "bicgstab")
+    matrix, right = square(A, b, "bicgstab")
     apply = preconditioner(M)
-    steps = 10 * A.shape[0] if maxiter is None else int(maxiter)
-    b, x, r = start(A, b, x0)
+    steps = 10 * matrix.shape[0] if maxiter is None else int(maxiter)
+    right, x, r = start(matrix, right, x0)
     first = dot(r, r)
-    bb = dot(b, b)
+    bb = dot(right, right)
     ba.persist(x, r, first, bb)
     limit = max(rtol * norm_of(*reals(bb)), atol)
     (rr,) = reals(first)
@@ -49,11 +61,11 @@ def bicgstab(
     for _ in world().proc.rounds(steps if state.info else 0, state):
         fixed = state.fixed
         along = apply(state.p)
-        v = A @ along
+        v = matrix @ along
         alpha = ratio(state.rho, dot(fixed, v))
         s = state.r - alpha * v
         across = apply(s)
-        t = A @ across
+        t = matrix @ across
         sums = alpha, dot(t, s), dot(t, t), dot(s, s), dot(fixed, s), dot(fixed, t)
         omega = ratio(sums[1], sums[2])
         x, r = state.x + alpha * along + omega * across, s - omega * t

@@ -18,16 +18,28 @@ import numpy as np
 
 import bsp
 import bsp.arrays as ba
-from bsp.algorithms.krylov.operators import dot, identity, norm_of, preconditioner, reals, square, start
+from bsp.algorithms.krylov.operators import (
+    Matrix,
+    Preconditioner,
+    dot,
+    identity,
+    norm_of,
+    preconditioner,
+    reals,
+    square,
+    start,
+)
 from bsp.arrays import Array
 from bsp.arrays.procedures import world
+from bsp.arrays.typing import ArrayLike
 
 _MORE, _MORE_PLAIN = 8.0, 4.0  # operations for each row that a pipelined iteration has more, with M and without
 
 
 def cg(
-    A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None, M: Any = None,
-    callback: Callable[[Array], Any] | None = None, variant: str = "auto",
+    A: Matrix, b: ArrayLike, x0: ArrayLike | None = None, *, rtol: float = 1e-5, atol: float = 0.0,
+    maxiter: int | None = None, M: Preconditioner | None = None, callback: Callable[[Array], Any] | None = None,
+    variant: str = "auto",
 ) -> tuple[Array, int]:  # fmt: skip
     """Solve A x = b for a symmetric (or Hermitian) positive definite A; return x and 0.
 
@@ -40,27 +52,27 @@ def cg(
     The second result is 0 if x is good, else the iterations done, as in scipy; -1 if none could be done.
     Collective; the iterations are `proc.rounds`, so clones and checkpoints keep them running.
     """
-    A, b = square(A, b, "cg")
+    matrix, right = square(A, b, "cg")
     if variant not in ("auto", "classic", "pipelined"):
         raise ValueError(f"cg(variant={variant!r}): auto, classic or pipelined")
-    here, n = world(), A.shape[0]
+    here, n = world(), matrix.shape[0]
     apply = preconditioner(M)
     if variant == "auto":
         more = (_MORE_PLAIN if apply is identity else _MORE) * n / here.nprocs
         variant = "pipelined" if here.nprocs > 1 and more < here.machine.L else "classic"
     steps = 10 * n if maxiter is None else int(maxiter)
-    b, x, r = start(A, b, x0)
-    bb = dot(b, b)
+    right, x, r = start(matrix, right, x0)
+    bb = dot(right, right)
     state = bsp.State(x=x, r=r, done=0, good=False)
     begin, advance = (_classic, _step) if variant == "classic" else (_pipelined, _step_pipelined)
-    begin(A, apply, state, bb)
+    begin(matrix, apply, state, bb)
     limit = max(rtol * norm_of(*reals(bb)), atol)
     state.good = norm_of(state.rr) <= limit
     for _ in here.proc.rounds(0 if state.good else steps, state):
         alpha, beta = _scalars(state)
         if not np.isfinite(alpha):
             break  # A or M is not definite, or has a NaN
-        advance(A, apply, state, alpha, beta)
+        advance(matrix, apply, state, alpha, beta)
         state.done += 1
         if callback is not None:
             callback(state.x)

@@ -20,15 +20,16 @@ import numpy as np
 import bsp
 import bsp.arrays as ba
 from bsp.algorithms.krylov.basis import empty_basis, expanded
-from bsp.algorithms.krylov.operators import dot, norm_of, preconditioner, reals, square, start
+from bsp.algorithms.krylov.operators import Matrix, Preconditioner, dot, norm_of, preconditioner, reals, square, start
 from bsp.arrays import Array
 from bsp.arrays.procedures import world
+from bsp.arrays.typing import ArrayLike
 
 
 def gmres(
-    A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, atol: float = 0.0, restart: int | None = None,
-    maxiter: int | None = None, M: Any = None, callback: Callable[[Any], Any] | None = None,
-    callback_type: str = "pr_norm",
+    A: Matrix, b: ArrayLike, x0: ArrayLike | None = None, *, rtol: float = 1e-5, atol: float = 0.0,
+    restart: int | None = None, maxiter: int | None = None, M: Preconditioner | None = None,
+    callback: Callable[[Any], Any] | None = None, callback_type: str = "pr_norm",
 ) -> tuple[Array, int]:  # fmt: skip
     """Solve A x = b for any square A; return x and 0.
 
@@ -42,14 +43,14 @@ def gmres(
     """
     if callback_type not in ("pr_norm", "x"):
         raise ValueError(f"gmres(callback_type={callback_type!r}): pr_norm or x")
-    A, b = square(A, b, "gmres")
-    n = A.shape[0]
+    operand, right = square(A, b, "gmres")
+    n = operand.shape[0]
     apply = preconditioner(M)
     count = min(20 if restart is None else int(restart), n)
     cycles = 10 * n if maxiter is None else int(maxiter)
-    b, x, r = start(A, b, x0)
-    squares = dot(r, r), dot(b, b)
-    ba.persist(b, x, r, *squares)
+    right, x, r = start(operand, right, x0)
+    squares = dot(r, r), dot(right, right)
+    ba.persist(right, x, r, *squares)
     norm, bnorm = (norm_of(each) for each in reals(*squares))
     limit = max(rtol * bnorm, atol)
     state = bsp.State(x=x, r=r, norm=norm, done=0)
@@ -59,7 +60,7 @@ def gmres(
         vector, length = state.r, state.norm
         weights = np.zeros(0)
         for j in range(count):
-            vector, matrix[: j + 1, j], length = expanded(lambda v: A @ apply(v), basis, j, vector, length)
+            vector, matrix[: j + 1, j], length = expanded(lambda v: operand @ apply(v), basis, j, vector, length)
             matrix[j + 1, j] = length
             weights, left = _least(matrix[: j + 2, : j + 1], state.norm)
             state.done += 1
@@ -68,7 +69,7 @@ def gmres(
             if left <= limit or not length:
                 break
         x = state.x + apply(ba.asarray(weights) @ basis[: len(weights)])
-        r = b - A @ x
+        r = right - operand @ x
         square_of = dot(r, r)
         ba.persist(x, r, square_of)
         before = state.norm

@@ -18,9 +18,10 @@ import numpy as np
 
 import bsp
 import bsp.arrays as ba
-from bsp.algorithms.krylov.operators import adjoint, dot, norm_of, operator, placed, ratio, reals
+from bsp.algorithms.krylov.operators import Matrix, adjoint, dot, norm_of, operator, placed, ratio, reals
 from bsp.arrays import Array, ArrayError
 from bsp.arrays.procedures import world
+from bsp.arrays.typing import ArrayLike
 
 
 class LSQRResult(NamedTuple):
@@ -46,8 +47,8 @@ class LSQRResult(NamedTuple):
 
 
 def lsqr(
-    A: Any, b: Any, damp: float = 0.0, atol: float = 1e-6, btol: float = 1e-6, conlim: float = 1e8,
-    iter_lim: int | None = None, show: bool = False, calc_var: bool = False, x0: Any = None,
+    A: Matrix, b: ArrayLike, damp: float = 0.0, atol: float = 1e-6, btol: float = 1e-6, conlim: float = 1e8,
+    iter_lim: int | None = None, show: bool = False, calc_var: bool = False, x0: ArrayLike | None = None,
 ) -> LSQRResult:  # fmt: skip
     """Return the x that makes norm(b - A x)² + damp² · norm(x - x0)² least, with how good it is, as scipy does.
 
@@ -59,26 +60,26 @@ def lsqr(
     show : process 0 prints a line for each iteration.
     Collective; the iterations are `proc.rounds`.
     """
-    A, given = operator(A, "lsqr"), ba.asarray(b)
-    if given.ndim != 1 or given.shape[0] != A.shape[0]:
-        raise ArrayError(f"lsqr: A of shape {A.shape} and b of shape {given.shape} do not fit")
-    back = adjoint(A)
-    n = A.shape[1]
+    matrix, given = operator(A, "lsqr"), ba.asarray(b)
+    if given.ndim != 1 or given.shape[0] != matrix.shape[0]:
+        raise ArrayError(f"lsqr: A of shape {matrix.shape} and b of shape {given.shape} do not fit")
+    back = adjoint(matrix)
+    n = matrix.shape[1]
     first = back @ given
     dtype = first.dtype if first.dtype.kind in "fc" else np.dtype(float)
     x = ba.zeros(n, dtype) if x0 is None else ba.asarray(x0).astype(dtype)
     if x.shape != (n,):
-        raise ArrayError(f"lsqr: x0 of shape {x.shape} for A of shape {A.shape}")
+        raise ArrayError(f"lsqr: x0 of shape {x.shape} for A of shape {matrix.shape}")
     x = placed(x, first.layout)
-    given = placed(given.astype(dtype), (A @ x).layout)
-    u = given if x0 is None else given - A @ x
+    given = placed(given.astype(dtype), (matrix @ x).layout)
+    u = given if x0 is None else given - matrix @ x
     bb, square = dot(given, given), dot(u, u)
     v = (back @ u) * ratio(1.0, ba.sqrt(square.real))
     ba.persist(x, u, v, bb, square)
     bnorm, beta = (norm_of(each) for each in reals(bb, square))
     state = bsp.State(x=x, first=None if x0 is None else x, u=u, v=v, w=None, var=None, beta=beta, alpha=0.0, itn=0)
     if beta:
-        _bidiagonal(A, back, state)
+        _bidiagonal(matrix, back, state)
     state.istop, state.res2, state.ddnorm, state.anorm, state.theta, state.rho = 0, 0.0, 0.0, 0.0, 0.0, 1.0
     state.rhobar, state.phibar = state.alpha, beta
     found = _Norms(beta, beta, 0.0, 0.0, state.alpha * beta, 0.0)
@@ -86,7 +87,7 @@ def lsqr(
     most = 2 * n if iter_lim is None else int(iter_lim)
     for _ in world().proc.rounds(most if found.arnorm else 0, state):
         state.itn += 1
-        state.norms = found = _improved(A, back, state, damp, calc_var)
+        state.norms = found = _improved(matrix, back, state, damp, calc_var)
         state.istop = _reason(found, bnorm, atol, btol, conlim) or (7 if state.itn >= most else 0)
         if show and world().proc.pid == 0:
             print(f"lsqr {state.itn:6d}  |r| {found.r1norm:.6e}  |Ar| {found.arnorm:.6e}  |x| {found.xnorm:.6e}")

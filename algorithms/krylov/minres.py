@@ -20,16 +20,17 @@ import numpy as np
 
 import bsp
 import bsp.arrays as ba
-from bsp.algorithms.krylov.operators import dot, norm_of, preconditioner, reals, square, start
+from bsp.algorithms.krylov.operators import Matrix, Preconditioner, dot, norm_of, preconditioner, reals, square, start
 from bsp.arrays import Array, ArrayError
 from bsp.arrays.procedures import world
+from bsp.arrays.typing import ArrayLike
 
 _ROUNDING = 10 * float(np.finfo(float).eps)
 
 
 def minres(
-    A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, shift: float = 0.0, maxiter: int | None = None,
-    M: Any = None, callback: Callable[[Array], Any] | None = None,
+    A: Matrix, b: ArrayLike, x0: ArrayLike | None = None, *, rtol: float = 1e-5, shift: float = 0.0,
+    maxiter: int | None = None, M: Preconditioner | None = None, callback: Callable[[Array], Any] | None = None,
 ) -> tuple[Array, int]:  # fmt: skip
     """Solve (A - shift·I) x = b for a symmetric (or Hermitian) A, definite or not; return x and 0.
 
@@ -42,17 +43,17 @@ def minres(
     callback : called with x after each iteration.
     The second result is 0 if x is good, else the iterations done.  Collective; the iterations are `proc.rounds`.
     """
-    A, b = square(A, b, "minres")
+    matrix, right = square(A, b, "minres")
     apply = preconditioner(M)
-    steps = 5 * A.shape[0] if maxiter is None else int(maxiter)
-    b, x, r = start(A, b, x0)
-    bb = dot(b, apply(b))
-    newest = _expand(A, apply, r, shift, x, bb)
+    steps = 5 * matrix.shape[0] if maxiter is None else int(maxiter)
+    right, x, r = start(matrix, right, x0)
+    bb = dot(right, apply(right))
+    newest = _expand(matrix, apply, r, shift, x, bb)
     limit = rtol * norm_of(*reals(bb))
     state = bsp.State(x=x, last=None, newest=newest, w=None, wider=None, done=0, good=newest.beta <= limit)
     state.phi, state.cs, state.sn, state.dbar, state.epsilon, state.squares = newest.beta, -1.0, 0.0, 0.0, 0.0, 0.0
     if not state.good and steps > 0:
-        state.last, state.newest = newest, _expand(A, apply, _next(None, newest), shift)
+        state.last, state.newest = newest, _expand(matrix, apply, _next(None, newest), shift)
     for _ in world().proc.rounds(0 if state.good else steps, state):
         last = state.last
         turn = _rotated(state, last.alpha, last.beta, state.newest.beta)
@@ -64,7 +65,7 @@ def minres(
             w = w if before is None else w - factor * before
         w = w * (1.0 / turn.gamma)
         x = state.x + turn.step * w
-        state.last, state.newest = state.newest, _expand(A, apply, _next(last, state.newest), shift, x, w)
+        state.last, state.newest = state.newest, _expand(matrix, apply, _next(last, state.newest), shift, x, w)
         state.x, state.w, state.wider = x, w, state.w
         state.done += 1
         if callback is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -12,6 +12,7 @@ import bsp.arrays as ba
 from bsp.arrays import Array, ArrayError, sparse
 from bsp.arrays.procedures import Layout, computed, known, node_of, relaid, wrap
 from bsp.arrays.sparse import SparseArray
+from bsp.arrays.typing import ArrayLike
 
 
 class Operator(Protocol):
@@ -49,6 +50,10 @@ class LinearOperator:
         return LinearOperator(self.shape[::-1], self._rmatvec, self._matvec)
 
 
+Matrix: TypeAlias = Operator | ArrayLike
+Preconditioner: TypeAlias = Operator | Callable[[Array], Array]
+
+
 def operator(A: Any, name: str) -> Any:
     """Return an operator whose own values are computed, so that products do not compute them again; else ArrayError.
 
@@ -65,14 +70,20 @@ def operator(A: Any, name: str) -> Any:
     return A
 
 
+def square_operator(A: Any, name: str) -> Any:
+    """Return `operator(A)`; ArrayError if it is not square."""
+    found = operator(A, name)
+    if found.shape[0] != found.shape[1]:
+        raise ArrayError(f"{name}: A of shape {found.shape} is not square")
+    return found
+
+
 def square(A: Any, b: Any, name: str) -> tuple[Any, Array]:
     """Return a square operator and the right-hand side as an array; ArrayError if they do not fit."""
-    A, vector = operator(A, name), ba.asarray(b)
-    if A.shape[0] != A.shape[1]:
-        raise ArrayError(f"{name}: A of shape {A.shape} is not square")
-    if vector.ndim != 1 or vector.shape[0] != A.shape[0]:
-        raise ArrayError(f"{name}: A of shape {A.shape} and b of shape {vector.shape} do not fit")
-    return A, vector
+    found, vector = square_operator(A, name), ba.asarray(b)
+    if vector.ndim != 1 or vector.shape[0] != found.shape[0]:
+        raise ArrayError(f"{name}: A of shape {found.shape} and b of shape {vector.shape} do not fit")
+    return found, vector
 
 
 def start(A: Any, b: Array, x0: Any) -> tuple[Array, Array, Array]:

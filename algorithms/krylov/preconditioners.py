@@ -9,23 +9,24 @@ import scipy.sparse.linalg
 
 import bsp.arrays as ba
 from bsp.algorithms.krylov.operators import LinearOperator
-from bsp.arrays import ArrayError, sparse
+from bsp.arrays import Array, ArrayError
 from bsp.arrays.procedures import world
 from bsp.arrays.sparse import LocalOperator, SparseArray
 
 
-def jacobi(A: Any) -> LinearOperator:
+def jacobi(A: Array | SparseArray) -> LinearOperator:
     """Return the Jacobi preconditioner: division by the diagonal of A, where it is not zero.
 
     Cost: W = n/p each time, and nothing moves.
     """
     diagonal = A.diagonal()
     inverse = ba.where(diagonal == 0, 1.0, 1.0 / ba.where(diagonal == 0, 1.0, diagonal)).persist()
-    return LinearOperator(A.shape, lambda x: inverse * x, lambda x: inverse.conj() * x)
+    m, n = A.shape
+    return LinearOperator((m, n), lambda x: inverse * x, lambda x: inverse.conj() * x)
 
 
 def block_jacobi(
-    A: Any, *, exact: bool = False, drop_tol: float | None = None, fill_factor: float | None = None
+    A: SparseArray, *, exact: bool = False, drop_tol: float | None = None, fill_factor: float | None = None
 ) -> LocalOperator:  # fmt: skip
     """Return the block Jacobi preconditioner: each process solves with its own diagonal block of A.  Collective.
 
@@ -37,7 +38,6 @@ def block_jacobi(
     Cost: the factorisation, S = 1; each time two triangular solves, and nothing moves.
     Raises ArrayError on all processes if any block is singular.
     """
-    A = sparse.from_scipy(A) if scipy.sparse.issparse(A) else A
     if not isinstance(A, SparseArray) or A.shape[0] != A.shape[1]:
         raise ArrayError(f"block_jacobi: {A!r:.60} is no square sparse array")
     stored = A.tocsr()

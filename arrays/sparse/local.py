@@ -18,6 +18,7 @@ from bsp.arrays.errors import ArrayError
 from bsp.arrays.sparse import operations as do
 from bsp.arrays.sparse.array import SparseArray
 from bsp.arrays.sparse.pattern import Pattern
+from bsp.arrays.typing import ArrayLike
 
 
 class HeldPattern(Pattern):
@@ -48,7 +49,7 @@ class LocalOperator:
         self.shape, self.dtype = like.shape, like.dtype
         self._held = HeldPattern(like.pattern, call)
 
-    def __matmul__(self, other: Any) -> Array:
+    def __matmul__(self, other: ArrayLike) -> Array:
         """Return the map of a vector, or of the columns of a matrix.  Lazy."""
         x = asarray(other)
         if x.ndim not in (1, 2) or x.shape[0] != self.shape[1]:

@@ -84,6 +84,7 @@ def far(W: ss.csr_array, bounds: tuple[int, ...]) -> int:
 # ------------------------------------------------------------------------------ conjugate gradients
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("variant", ["classic", "pipelined"])
 @pytest.mark.parametrize("kind", [float, complex])
 @pytest.mark.parametrize("nprocs", PROCESSES)
@@ -275,6 +276,7 @@ METHODS: dict[str, tuple[Callable[..., Any], Callable[..., ss.csr_array]]] = {
 }
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kind", [float, complex])
 @pytest.mark.parametrize("nprocs", PROCESSES)
@@ -473,6 +475,7 @@ def test_a_singular_block_is_told_on_all_processes() -> None:
 # ------------------------------------------------------------------------------------ least squares
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("kind", [float, complex])
 @pytest.mark.parametrize("shape", [(70, 30), (30, 70), (40, 40)])
 @pytest.mark.parametrize("nprocs", PROCESSES)
@@ -542,6 +545,131 @@ def test_lsqr_has_two_supersteps_an_iteration(nprocs: int) -> None:
     assert ends[1] - ends[0] == len(rows) - ends[0]
 
 
+# ----------------------------------------------------------------- eigenvalues and singular values
+
+
+def extreme(values: np.ndarray, k: int, which: str) -> np.ndarray:
+    order = {"LM": -abs(values), "SM": abs(values), "LA": -values, "SA": values}[which]
+    return np.sort(values[np.argsort(order, kind="stable")[:k]])
+
+
+@pytest.mark.crossed
+@pytest.mark.parametrize("which", ["LM", "SM", "LA", "SA"])
+@pytest.mark.parametrize("kind", [float, complex])
+@pytest.mark.parametrize("nprocs", PROCESSES)
+def test_eigsh_finds_eigenvalues_at_the_ends(nprocs: int, kind: type, which: str) -> None:
+    """With restarts; of rows on some processes only; from a first vector; of a matrix with equal ones."""
+    n, k = 67, 4
+    W = indefinite(n, kind)
+
+    def main(proc: bsp.Process) -> Any:
+        A = sparse.from_scipy(W, bounds=(0,) + (n,) * proc.nprocs)
+        w, v = krylov.eigsh(A, k, which=which)
+        again = krylov.eigsh(W.toarray(), k, which=which, v0=np.arange(1.0, n + 1), ncv=11, return_eigenvectors=False)
+        equal = krylov.eigsh(sparse.diags([[3.0] * 4 + [-2.0] * 30]), k, which=which, return_eigenvectors=False)
+        return [each.compute() for each in (w, v, again, equal)]
+
+    w, v, again, equal = bsp.run(main, nprocs=nprocs)[0]
+    wanted = extreme(np.linalg.eigvalsh(W.toarray()), k, which)
+    scale = np.linalg.norm(W.toarray(), 2)
+    np.testing.assert_allclose(w, wanted, rtol=0, atol=1e-12 * scale)
+    np.testing.assert_allclose(again, wanted, rtol=0, atol=1e-12 * scale)
+    np.testing.assert_allclose(equal, extreme(np.array([3.0] * 4 + [-2.0] * 30), k, which), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(W @ v, v * w, rtol=0, atol=1e-11 * scale)
+    np.testing.assert_allclose(v.conj().T @ v, np.eye(k), rtol=0, atol=1e-12)
+
+
+@given(st.data())
+@examples(12)
+def test_eigsh_of_small_matrices(data: st.DataObject) -> None:
+    """All eigenvalues, one, of fewer rows than processes, of zeros."""
+    nprocs, n = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 8))
+    k = data.draw(st.integers(1, n))
+    values = np.array(data.draw(st.lists(st.integers(-3, 3), min_size=n, max_size=n)), float)
+    q = np.linalg.qr(np.random.default_rng(n).normal(size=(n, n)))[0]
+    W = (q * values) @ q.T
+
+    def main(proc: bsp.Process) -> Any:
+        w, v = krylov.eigsh(W, k, which="LA")
+        return w.compute(), v.compute()
+
+    w, v = bsp.run(main, nprocs=nprocs)[0]
+    np.testing.assert_allclose(w, np.sort(values)[n - k :], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(W @ v, v * w, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(v.T @ v, np.eye(k), rtol=0, atol=1e-12)
+
+
+@pytest.mark.crossed
+@pytest.mark.parametrize("kind", [float, complex])
+@pytest.mark.parametrize("shape", [(90, 40), (40, 90), (9, 9)])
+@pytest.mark.parametrize("nprocs", PROCESSES)
+def test_svds_finds_the_largest_singular_values(nprocs: int, shape: tuple[int, int], kind: type) -> None:
+    rng = np.random.default_rng(4)
+    dense = rng.normal(size=shape) * (rng.random(shape) < 0.2) + (1j * rng.normal(size=shape) if kind is complex else 0)
+    k = 5
+
+    def main(proc: bsp.Process) -> Any:
+        found = krylov.svds(sparse.from_scipy(ss.csr_array(dense)), k)
+        turned = krylov.svds(sparse.from_scipy(ss.csr_array(dense.T)).T, k, return_singular_vectors=False)
+        whole = krylov.svds(dense, k, ncv=k + 3, return_singular_vectors=False)
+        return [each.compute() for each in (*found, turned, whole)]
+
+    u, s, vh, turned, whole = bsp.run(main, nprocs=nprocs)[0]
+    wanted = np.linalg.svd(dense, compute_uv=False)[:k]
+    for found in (s, turned, whole):
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10 * wanted[0])
+    np.testing.assert_allclose(dense @ vh.conj().T, u * s, rtol=0, atol=1e-7 * wanted[0])
+    np.testing.assert_allclose(u.conj().T @ u, np.eye(k), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(vh @ vh.conj().T, np.eye(k), rtol=0, atol=1e-12)
+
+
+def test_steps_of_eigsh_and_rounds_of_svds_have_the_stated_supersteps() -> None:
+    W = mesh(12, 11)
+
+    def main(proc: bsp.Process) -> Any:
+        A = sparse.from_scipy(W)
+        steps: list[int] = []
+
+        def counted(x: Any) -> Any:
+            steps.append(proc.superstep)
+            return A @ x
+
+        operand = krylov.LinearOperator((132, 132), counted, lambda x: A.T @ x)
+        krylov.eigsh(operand, 3, ncv=12)
+        grown, steps[:] = np.diff(steps).tolist(), []
+        krylov.svds(operand, 3)
+        return grown, np.diff(steps).tolist()
+
+    grown, rounds = bsp.run(main, nprocs=3)[0]
+    assert set(grown[2:12]) == {3}
+    assert set(grown[2:]) <= {3, 4}  # a step after a restart has its superstep before it
+    assert len(rounds) > 4
+    assert set(rounds[2:]) == {5}
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_mistakes_of_eigenvalues_are_told(nprocs: int) -> None:
+    def main(proc: bsp.Process) -> None:
+        A = sparse.from_scipy(mesh(40))
+        for wrong, text in [
+            (lambda: krylov.eigsh(A, 41), "41 eigenvalues of a matrix of shape"),
+            (lambda: krylov.eigsh(A, which="BE"), "one of LM, SM, LA, SA"),
+            (lambda: krylov.eigsh(A, 4, ncv=4), "5 or more"),
+            (lambda: krylov.eigsh(A, v0=np.zeros(40)), "v0 is zero"),
+            (lambda: krylov.eigsh(A, v0=np.ones(4)), r"v0 of shape \(4,\)"),
+            (lambda: krylov.eigsh(sparse.eye(4, 5)), "not square"),
+            (lambda: krylov.svds(A, 0), "0 singular values"),
+        ]:
+            with pytest.raises((ba.ArrayError, ValueError), match=text):
+                wrong()
+        for call in (lambda: krylov.eigsh(A, 2, ncv=4, maxiter=2), lambda: krylov.svds(A, 2, ncv=2, maxiter=2)):
+            with pytest.raises(krylov.NoConvergence, match=r"2 .* are not good") as caught:
+                call()
+            assert 2 <= len(caught.value.values) <= 3
+
+    bsp.run(main, nprocs=nprocs)
+
+
 # ---------------------------------------------------------------------- NAS Parallel Benchmarks, CG
 
 
@@ -601,6 +729,8 @@ tell("minres", *krylov.minres(A, b, M=M))
 tell("bicgstab", *krylov.bicgstab(A, b, M=M))
 tell("gmres", *krylov.gmres(A, b, M=M, restart=6))
 tell("lsqr", *krylov.lsqr(A, b, iter_lim=20, calc_var=True)[:2])
+tell("eigsh", krylov.eigsh(A, 2)[1], 0)
+tell("svds", krylov.svds(A, 2, tol=1e-3)[0], 0)
 """
 
 
