@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from bsp.arrays import ArrayError
 
 
@@ -13,7 +15,7 @@ class NoConvergence(ArrayError):
     values : what was found of those asked for, good or not, as a NumPy array.
     """
 
-    def __init__(self, message: str, values: Any) -> None:
+    def __init__(self, message: str, values: np.ndarray) -> None:
         super().__init__(message)
         self.values = values
 

@@ -22,7 +22,7 @@ class Operator(Protocol):
     def shape(self) -> tuple[int, ...]:
         """The numbers of rows and columns."""
 
-    def __matmul__(self, x: Array) -> Array:
+    def __matmul__(self, x: Array, /) -> Array:
         """Return the product with a vector, as a lazy array."""
 
 
