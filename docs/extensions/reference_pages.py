@@ -95,6 +95,12 @@ def groups() -> list[Group]:
             exported("bsp.algorithms.matmul"),
         ),
         Group("qr", "QR and its uses: bsp.algorithms.qr", "bsp.algorithms.qr", exported("bsp.algorithms.qr")),
+        Group(
+            "krylov",
+            "Krylov methods: bsp.algorithms.krylov",
+            "bsp.algorithms.krylov",
+            exported("bsp.algorithms.krylov"),
+        ),
         Group("glm", "Regression: bsp.algorithms.glm", "bsp.algorithms.glm", exported("bsp.algorithms.glm")),
     ]
     return found
