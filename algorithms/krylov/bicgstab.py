@@ -1,8 +1,8 @@
 """Stabilised biconjugate gradients, for systems that are not symmetric: four supersteps and two products an iteration.
 
 Each of the two products of an iteration waits for one sum, or for five that go together: the next ρ and the norm of the
-residual follow from sums with vectors that are known before the residual is.  When that norm is small, it is computed
-once more from the residual itself, one superstep.
+residual follow from sums with vectors that are known before the residual is.  A residual that seems small is computed
+from x, in two supersteps; if it is not small, the method begins again from there.
 
 Cost of an iteration: W = 4 nnz/p + 22 n/p; H = twice the far columns of A and 6 (p - 1) words; S = 4.
 
@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 import bsp
 import bsp.arrays as ba
@@ -25,6 +27,7 @@ from bsp.algorithms.krylov.operators import (
     preconditioner,
     ratio,
     reals,
+    replace,
     square,
     start,
 )
@@ -53,11 +56,11 @@ def bicgstab(
     right, x, r = start(matrix, right, x0)
     first = dot(r, r)
     bb = dot(right, right)
-    ba.persist(x, r, first, bb)
+    ba.persist(right, x, r, first, bb)
     limit = max(rtol * norm_of(*reals(bb)), atol)
     (rr,) = reals(first)
-    # `fixed` is the shadow of the residuals: all of them are made orthogonal to it, and it is the first one
-    state = bsp.State(x=x, r=r, p=r, fixed=r, rho=rr, done=0, info=0 if norm_of(rr) <= limit else -1)
+    state = bsp.State(x=x, r=r, done=0, info=0 if norm_of(rr) <= limit else -1, replaced=np.inf)
+    _begin(state, rr)
     for _ in world().proc.rounds(steps if state.info else 0, state):
         fixed = state.fixed
         along = apply(state.p)
@@ -80,10 +83,20 @@ def bicgstab(
             callback(x)
         state.info = state.done
         rr = ss.real - abs(ts) ** 2 / tt.real if tt else ss.real
-        if norm_of(rr) <= limit and norm_of(*reals(dot(r, r))) <= limit:
-            state.info = 0
-            break
-        if not step or not ts or not state.rho:
+        if norm_of(rr) <= limit:
+            before, state.replaced = state.replaced, replace(matrix, right, state)
+            if state.replaced <= limit:
+                state.info = 0
+            if state.replaced <= limit or not state.replaced < 0.5 * before:
+                break
+            _begin(state, state.replaced**2)
+        elif not step or not ts or not state.rho:
             state.info = -10
             break
     return state.x, state.info
+
+
+def _begin(state: bsp.State, square: float) -> None:
+    """Begin with a residual, whose norm's square is given; all later ones are made orthogonal to its shadow, itself."""
+    state.p = state.fixed = state.r
+    state.rho = square

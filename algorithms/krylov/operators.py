@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import scipy.sparse
 
+import bsp
 import bsp.arrays as ba
 from bsp.arrays import Array, ArrayError, sparse
 from bsp.arrays.procedures import Layout, computed, known, node_of, relaid, wrap
@@ -101,6 +102,17 @@ def start(A: Any, b: Array, x0: Any) -> tuple[Array, Array, Array]:
         raise ArrayError(f"x0 of shape {x.shape} and b of shape {b.shape} do not fit")
     x = placed(x.astype(np.result_type(dtype, x.dtype)), like.layout)
     return b, x, b - A @ x
+
+
+def replace(A: Any, b: Array, state: bsp.State) -> float:
+    """Make state.r what it stands for, b - A x, and return its norm.  S = 2.
+
+    Recursions let a residual drift away from it: by rounding errors times the largest x or r on the way.
+    """
+    state.r = b - A @ state.x
+    square = dot(state.r, state.r)
+    ba.persist(state.r, square)
+    return norm_of(*reals(square))
 
 
 def placed(x: Array, layout: Layout) -> Array:
