@@ -5,6 +5,9 @@ last one, and β, the norm of the next one, are.  Here vectors are divided by th
 Saunders do it: the sum for β then goes along with the far columns, and each iteration waits twice instead of three
 times.  The iterate x of a step is computed while the product of the next but one is under way.
 
+A residual that seems small is computed from x, in three supersteps; if it is not small, the process begins again from
+there.
+
 Cost of an iteration: W = 2 nnz/p + 20 n/p; H = the far columns of A and 2 (p - 1) words; S = 2.
 
 Source: Paige and Saunders, Solution of sparse indefinite systems of linear equations (SIAM J. Numer. Anal. 12, 1975),
@@ -48,13 +51,13 @@ def minres(
     steps = 5 * matrix.shape[0] if maxiter is None else int(maxiter)
     right, x, r = start(matrix, right, x0)
     bb = dot(right, apply(right))
-    newest = _expand(matrix, apply, r, shift, x, bb)
+    state = bsp.State(x=x, done=0, good=False, replaced=np.inf)
+    _begin(state, _expand(matrix, apply, r if x0 is None else r + shift * x, shift, right, x, bb))
     limit = rtol * norm_of(*reals(bb))
-    state = bsp.State(x=x, last=None, newest=newest, w=None, wider=None, done=0, good=newest.beta <= limit)
-    state.phi, state.cs, state.sn, state.dbar, state.epsilon, state.squares = newest.beta, -1.0, 0.0, 0.0, 0.0, 0.0
-    if not state.good and steps > 0:
-        state.last, state.newest = newest, _expand(matrix, apply, _next(None, newest), shift)
+    state.good = state.phi <= limit
     for _ in world().proc.rounds(0 if state.good else steps, state):
+        if state.last is None:
+            state.last, state.newest = state.newest, _expand(matrix, apply, _next(None, state.newest), shift)
         last = state.last
         turn = _rotated(state, last.alpha, last.beta, state.newest.beta)
         if turn.least <= max(rtol**2, _ROUNDING):
@@ -71,9 +74,18 @@ def minres(
         if callback is not None:
             callback(x)
         if state.phi <= limit:
-            state.good = True
-            break
+            _begin(state, _expand(matrix, apply, right - matrix @ x + shift * x, shift))
+            before, state.replaced = state.replaced, state.phi
+            state.good = state.phi <= limit
+            if state.good or not state.phi < 0.5 * before:
+                break
     return state.x, 0 if state.good else state.done or -1
+
+
+def _begin(state: bsp.State, first: LanczosVector) -> None:
+    """Begin with a residual, which the first vector is made of."""
+    state.last, state.newest, state.w, state.wider = None, first, None, None
+    state.phi, state.cs, state.sn, state.dbar, state.epsilon, state.squares = first.beta, -1.0, 0.0, 0.0, 0.0, 0.0
 
 
 class LanczosVector(NamedTuple):

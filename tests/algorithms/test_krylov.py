@@ -134,8 +134,9 @@ def test_cg_takes_scipys_steps(variant: str) -> None:
         lambda *given, **options: krylov.cg(*given, variant="classic", **options),
         lambda *given, **options: krylov.cg(*given, variant="pipelined", **options),
         krylov.bicgstab,
+        krylov.minres,
     ],
-    ids=["classic", "pipelined", "bicgstab"],
+    ids=["classic", "pipelined", "bicgstab", "minres"],
 )
 def test_what_is_called_good_is_good(solve: Any, nprocs: int) -> None:
     """The norm is that of b - A x, from which recursions drift away; what cannot be reached is told."""
@@ -362,6 +363,8 @@ def test_minres_solves_shifted_and_singular_systems(nprocs: int) -> None:
     def main(proc: bsp.Process) -> Any:
         shifted = krylov.minres(sparse.from_scipy(W), b, shift=1.1, rtol=1e-11)
         singular = krylov.minres(sparse.from_scipy(closed), b, rtol=1e-9)
+        again = krylov.minres(sparse.from_scipy(W), b, shifted[0], shift=1.1, rtol=1e-9)
+        assert again[1] == 0 and (again[0] == shifted[0]).all()  # it was good already
         with pytest.raises(ba.ArrayError, match="M is not positive definite"):
             krylov.minres(sparse.from_scipy(W), b, M=lambda x: -x)
         return [(x.compute(), info) for x, info in (shifted, singular)]
