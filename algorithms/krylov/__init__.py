@@ -5,7 +5,12 @@
     A = sparse.diags([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n))
     x, info = krylov.cg(A, b, M=krylov.jacobi(A))      # info is 0 if x is good enough
 
-Vectors are arrays, so each iteration is one plan, whose supersteps `explain()` shows.  The iterations are
+`cg` is for positive definite matrices, `minres` for symmetric ones, `gmres` and `bicgstab` for all square ones, `lsqr`
+for least squares; `eigsh` finds eigenvalues of symmetric matrices at an end of the spectrum, `svds` the largest
+singular values.  `jacobi` and `block_jacobi` make preconditioners.  `bsp.algorithms.krylov.npb` is the CG kernel of the
+NAS Parallel Benchmarks.
+
+Vectors are arrays, and each iteration is one plan; the modules state its words and supersteps.  The iterations are
 `proc.rounds`: clones and checkpoints keep them running.
 """
 
