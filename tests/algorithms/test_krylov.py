@@ -144,7 +144,7 @@ def test_what_is_called_good_is_good(solve: Any, nprocs: int) -> None:
 
     def main(proc: bsp.Process) -> Any:
         A = sparse.from_scipy(W)
-        (x, info), (_, failed) = solve(A, b, rtol=3e-14), solve(A, b, rtol=1e-18, maxiter=1000)
+        (x, info), (_, failed) = solve(A, b, rtol=3e-14, maxiter=250), solve(A, b, rtol=1e-18, maxiter=400)
         return x.compute(), info, failed
 
     x, info, failed = bsp.run(main, nprocs=nprocs)[0]
