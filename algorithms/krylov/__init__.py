@@ -5,14 +5,30 @@
     A = sparse.diags([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n))
     x, info = krylov.cg(A, b, M=krylov.jacobi(A))      # info is 0 if x is good enough
 
-Vectors are arrays, so each iteration is one plan, whose supersteps `explain()` shows.  The iterations are
+`cg` is for positive definite matrices, `minres` for symmetric ones, `gmres` and `bicgstab` for all square ones, `lsqr`
+for least squares; `eigsh` finds eigenvalues of symmetric matrices at an end of the spectrum, `svds` the largest
+singular values.  `jacobi` and `block_jacobi` make preconditioners.  `bsp.algorithms.krylov.npb` is the CG kernel of the
+NAS Parallel Benchmarks.
+
+Vectors are arrays, and each iteration is one plan; the modules state its words and supersteps.  The iterations are
 `proc.rounds`: clones and checkpoints keep them running.
 """
 
+from bsp.algorithms.krylov.bicgstab import bicgstab
 from bsp.algorithms.krylov.cg import cg
-from bsp.algorithms.krylov.operators import LinearOperator, jacobi
+from bsp.algorithms.krylov.eigen import eigsh
+from bsp.algorithms.krylov.errors import NoConvergence
+from bsp.algorithms.krylov.gmres import gmres
+from bsp.algorithms.krylov.lsqr import LSQRResult, lsqr
+from bsp.algorithms.krylov.minres import minres
+from bsp.algorithms.krylov.operators import LinearOperator
+from bsp.algorithms.krylov.preconditioners import block_jacobi, jacobi
+from bsp.algorithms.krylov.singular import SingularTriplets, svds
 
-__all__ = ["LinearOperator", "cg", "jacobi"]
+__all__ = [
+    "LSQRResult", "LinearOperator", "NoConvergence", "SingularTriplets", "bicgstab", "block_jacobi", "cg", "eigsh",
+    "gmres", "jacobi", "lsqr", "minres", "svds",
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:

@@ -5,11 +5,12 @@
 
 The matrix is a weighted sum of outer products of random sparse vectors, plus a shift of its diagonal.  It is the
 benchmark's own, number by number: its random numbers are a linear congruence modulo 2^46, and a vector's places are
-drawn until they are distinct.  An outer iteration solves A z = x by 25 steps of conjugate gradients from zero.
+drawn until they are distinct.  An outer iteration solves A z = x by 25 steps of conjugate gradients from zero; they
+are `cg`'s, with two supersteps where Hestenes and Stiefel's, which the benchmark writes, take three.
 Every process draws all vectors (they are a small part of the work) and keeps its own rows of the sum.
 
 Source: Bailey et al., The NAS Parallel Benchmarks, RNR-94-007, section 2.1.2; the values of the classes are those
-that the benchmark publishes.  Cost of an outer iteration: S = 26·2 + 1, H as `cg`.
+that the benchmark publishes.  Cost of an outer iteration: S = 56, of which `cg` takes 25·2 + 2; H as `cg`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import scipy.sparse
 
 import bsp
 import bsp.arrays as ba
+from bsp.algorithms.krylov.cg import cg
+from bsp.algorithms.krylov.operators import dot
 from bsp.arrays import ArrayError, sparse
 from bsp.arrays.procedures import world
 from bsp.arrays.sparse import SparseArray
@@ -168,17 +171,6 @@ def run(name: str, a: SparseArray | None = None) -> NPBResult:
 
 def _solved(a: SparseArray, x: ba.Array) -> tuple[ba.Array, float]:
     """Return z after 25 steps of conjugate gradients on A z = x from zero, and the norm of x - A z."""
-    z, r, p = x * 0.0, x, x
-    rho = r @ r
-    q = a @ p
-    ba.persist(z, rho, q)
-    for k in range(_STEPS):
-        alpha = rho / (p @ q)
-        z, r = z + alpha * p, r - alpha * q
-        before, rho = rho, r @ r
-        p = r + (rho / before) * p
-        if k + 1 < _STEPS:
-            q = a @ p
-        ba.persist(z, r, p, q, rho)
+    z, _ = cg(a, x, rtol=0.0, maxiter=_STEPS, variant="classic")
     error = x - a @ z
-    return z, float((error @ error).item()) ** 0.5
+    return z, float(dot(error, error).item()) ** 0.5

@@ -1,13 +1,19 @@
-"""What a Krylov method multiplies by: matrices and functions, and preconditioners as what approximates an inverse."""
+"""What Krylov methods multiply by, and what they have in common: operands, sums, and how vectors are dealt."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
+import numpy as np
+import scipy.sparse
+
+import bsp
 import bsp.arrays as ba
-from bsp.arrays import Array, ArrayError
+from bsp.arrays import Array, ArrayError, sparse
+from bsp.arrays.procedures import Layout, computed, known, node_of, relaid, wrap
 from bsp.arrays.sparse import SparseArray
+from bsp.arrays.typing import ArrayLike
 
 
 class Operator(Protocol):
@@ -17,7 +23,7 @@ class Operator(Protocol):
     def shape(self) -> tuple[int, ...]:
         """The numbers of rows and columns."""
 
-    def __matmul__(self, x: Array) -> Array:
+    def __matmul__(self, x: Array, /) -> Array:
         """Return the product with a vector, as a lazy array."""
 
 
@@ -45,18 +51,111 @@ class LinearOperator:
         return LinearOperator(self.shape[::-1], self._rmatvec, self._matvec)
 
 
-def square(A: Any, b: Any, name: str) -> tuple[Any, Array]:
-    """Return a square operator and the right-hand side, dealt as its rows are; ArrayError if they do not fit."""
-    vector = ba.asarray(b)
-    shape = getattr(A, "shape", None)
-    if shape is None:
+Matrix: TypeAlias = Operator | ArrayLike
+Preconditioner: TypeAlias = Operator | Callable[[Array], Array]
+
+
+def operator(A: Any, name: str) -> Any:
+    """Return an operator whose own values are computed, so that products do not compute them again; else ArrayError.
+
+    What has no `shape` becomes an array; scipy's sparse matrices, which every process has, are dealt.
+    """
+    if scipy.sparse.issparse(A):
+        A = sparse.from_scipy(A)
+    elif isinstance(A, np.ndarray) or not hasattr(A, "shape"):
         A = ba.asarray(A)
-        shape = A.shape
-    if len(shape) != 2 or shape[0] != shape[1]:
-        raise ArrayError(f"{name}: A of shape {shape} is not square")
-    if vector.ndim != 1 or vector.shape[0] != shape[0]:
-        raise ArrayError(f"{name}: A of shape {shape} and b of shape {vector.shape} do not fit")
-    return A, A.vector(vector) if isinstance(A, SparseArray) else vector
+    if len(A.shape) != 2:
+        raise ArrayError(f"{name}: A of shape {A.shape} is no matrix")
+    if isinstance(A, (Array, SparseArray)):
+        computed(node_of(A if isinstance(A, Array) else A.entries))
+    return A
+
+
+def square_operator(A: Any, name: str) -> Any:
+    """Return `operator(A)`; ArrayError if it is not square."""
+    found = operator(A, name)
+    if found.shape[0] != found.shape[1]:
+        raise ArrayError(f"{name}: A of shape {found.shape} is not square")
+    return found
+
+
+def square(A: Any, b: Any, name: str) -> tuple[Any, Array]:
+    """Return a square operator and the right-hand side as an array; ArrayError if they do not fit."""
+    found, vector = square_operator(A, name), ba.asarray(b)
+    if vector.ndim != 1 or vector.shape[0] != found.shape[0]:
+        raise ArrayError(f"{name}: A of shape {found.shape} and b of shape {vector.shape} do not fit")
+    return found, vector
+
+
+def start(A: Any, b: Array, x0: Any) -> tuple[Array, Array, Array]:
+    """Return b and the first x, dealt as the products of A are, and the residual b - A x.  Lazy.
+
+    x0 : None means zeros, for which nothing is multiplied.
+    """
+    like = A @ b
+    dtype = like.dtype if like.dtype.kind in "fc" else np.dtype(float)
+    b = placed(b.astype(dtype), like.layout)
+    if x0 is None:
+        return b, placed(ba.zeros(A.shape[1], dtype), like.layout), b
+    x = ba.asarray(x0)
+    if x.shape != b.shape:
+        raise ArrayError(f"x0 of shape {x.shape} and b of shape {b.shape} do not fit")
+    x = placed(x.astype(np.result_type(dtype, x.dtype)), like.layout)
+    return b, x, b - A @ x
+
+
+def replace(A: Any, b: Array, state: bsp.State) -> float:
+    """Make state.r what it stands for, b - A x, and return its norm.  S = 2.
+
+    Recursions let a residual drift away from it: by rounding errors times the largest x or r on the way.
+    """
+    state.r = b - A @ state.x
+    square = dot(state.r, state.r)
+    ba.persist(state.r, square)
+    return norm_of(*reals(square))
+
+
+def placed(x: Array, layout: Layout) -> Array:
+    """Return an array in a layout, unless every process has all of it there.  Lazy."""
+    return x if layout.replicated else wrap(relaid(node_of(x), layout))
+
+
+def adjoint(A: Any) -> Any:
+    """Return the conjugate transpose of an operator, with its values computed."""
+    turned = A.T
+    if isinstance(A, (Array, SparseArray)) and A.dtype.kind == "c":
+        turned = turned.conj()
+        computed(node_of(turned if isinstance(turned, Array) else turned.entries))
+    return turned
+
+
+def ratio(a: Any, b: Array) -> Array:
+    """Return a / b, or 0 where b is 0.  Lazy."""
+    zero = b == 0
+    return ba.where(zero, 0.0, a / ba.where(zero, 1.0, b))
+
+
+def dot(u: Array, v: Array) -> Array:
+    """Return the inner product of two vectors, conjugating the first.  Lazy."""
+    return (u.conj() if u.dtype.kind == "c" else u) @ v
+
+
+def numbers(*arrays: Array) -> list[Any]:
+    """Return the values of computed arrays, as numbers or NumPy arrays; they move nothing if every process has them."""
+    nodes = computed(*(node_of(each) for each in arrays))
+    found = [known(node) for node in nodes]
+    found = [each.compute() if have is None else have for each, have in zip(arrays, found, strict=True)]
+    return [each if each.ndim else each.item() for each in found]
+
+
+def reals(*sums: Array) -> list[float]:
+    """Return computed sums, which are real up to rounding, as real numbers."""
+    return [each.real for each in numbers(*sums)]
+
+
+def norm_of(square: float) -> float:
+    """Return the square root of a sum of squares, which rounding may have made negative."""
+    return float(np.sqrt(max(square, 0.0))) if square == square else float("nan")
 
 
 def identity(x: Array) -> Array:
@@ -73,13 +172,3 @@ def preconditioner(M: Any) -> Callable[[Array], Array]:
     if callable(M):
         return M  # type: ignore[no-any-return]
     raise ArrayError(f"M={M!r:.60}: an operator or a function of vectors that approximates A⁻¹")
-
-
-def jacobi(A: Any) -> LinearOperator:
-    """Return the Jacobi preconditioner: division by the diagonal of A, where it is not zero.
-
-    Cost: W = n/p each time, and nothing moves.
-    """
-    diagonal = A.diagonal()
-    inverse = ba.where(diagonal == 0, 1.0, 1.0 / ba.where(diagonal == 0, 1.0, diagonal)).persist()
-    return LinearOperator(A.shape, lambda x: inverse * x, lambda x: inverse.conj() * x)

@@ -98,6 +98,12 @@ def groups() -> list[Group]:
         Group("qr", "QR and its uses: bsp.algorithms.qr", "bsp.algorithms.qr", exported("bsp.algorithms.qr")),
         Group("sketch", "Synthesis: bsp.sketch", "bsp.sketch", exported("bsp.sketch")),
         Group("verify", "Verification: bsp.verify", "bsp.verify", exported("bsp.verify")),
+        Group(
+            "krylov",
+            "Krylov methods: bsp.algorithms.krylov",
+            "bsp.algorithms.krylov",
+            exported("bsp.algorithms.krylov"),
+        ),
         Group("glm", "Regression: bsp.algorithms.glm", "bsp.algorithms.glm", exported("bsp.algorithms.glm")),
     ]
     return found

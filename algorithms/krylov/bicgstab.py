@@ -1,0 +1,102 @@
+"""Stabilised biconjugate gradients, for systems that are not symmetric: four supersteps and two products an iteration.
+
+Each of the two products of an iteration waits for one sum, or for five that go together: the next ρ and the norm of the
+residual follow from sums with vectors that are known before the residual is.  A residual that seems small is computed
+from x, in two supersteps; if it is not small, the method begins again from there.
+
+Cost of an iteration: W = 4 nnz/p + 22 n/p; H = twice the far columns of A and 6 (p - 1) words; S = 4.
+
+Source: van der Vorst, Bi-CGSTAB (SIAM J. Sci. Stat. Comput. 13, 1992), with M on the right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import bsp
+import bsp.arrays as ba
+from bsp.algorithms.krylov.operators import (
+    Matrix,
+    Preconditioner,
+    dot,
+    norm_of,
+    numbers,
+    preconditioner,
+    ratio,
+    reals,
+    replace,
+    square,
+    start,
+)
+from bsp.arrays import Array
+from bsp.arrays.procedures import world
+from bsp.arrays.typing import ArrayLike
+
+
+def bicgstab(
+    A: Matrix, b: ArrayLike, x0: ArrayLike | None = None, *, rtol: float = 1e-5, atol: float = 0.0,
+    maxiter: int | None = None, M: Preconditioner | None = None, callback: Callable[[Array], Any] | None = None,
+) -> tuple[Array, int]:  # fmt: skip
+    """Solve A x = b for any square A; return x and 0.
+
+    A : a sparse or dense array of shape (n, n), or any object with `shape` and `@`.
+    M : approximates A⁻¹, such as `jacobi(A)` or `block_jacobi(A)`.
+    rtol, atol : x is good when the norm of b - A x is at most max(rtol · norm(b), atol).
+    maxiter : iterations at most; 10 n by default.
+    callback : called with x after each iteration.
+    The second result is 0 if x is good, else the iterations done; -10 if the method broke down: its vectors became
+    orthogonal, and another x0 may help.  Collective; the iterations are `proc.rounds`.
+    """
+    matrix, right = square(A, b, "bicgstab")
+    apply = preconditioner(M)
+    steps = 10 * matrix.shape[0] if maxiter is None else int(maxiter)
+    right, x, r = start(matrix, right, x0)
+    first = dot(r, r)
+    bb = dot(right, right)
+    ba.persist(right, x, r, first, bb)
+    limit = max(rtol * norm_of(*reals(bb)), atol)
+    (rr,) = reals(first)
+    state = bsp.State(x=x, r=r, done=0, info=0 if norm_of(rr) <= limit else -1, replaced=np.inf)
+    _begin(state, rr)
+    for _ in world().proc.rounds(steps if state.info else 0, state):
+        fixed = state.fixed
+        along = apply(state.p)
+        v = matrix @ along
+        alpha = ratio(state.rho, dot(fixed, v))
+        s = state.r - alpha * v
+        across = apply(s)
+        t = matrix @ across
+        sums = alpha, dot(t, s), dot(t, t), dot(s, s), dot(fixed, s), dot(fixed, t)
+        omega = ratio(sums[1], sums[2])
+        x, r = state.x + alpha * along + omega * across, s - omega * t
+        rho = sums[4] - omega * sums[5]
+        beta = ratio(rho * alpha, omega) * (1.0 / state.rho)
+        p = r + beta * (state.p - omega * v)
+        ba.persist(x, r, p, rho, *sums)
+        state.x, state.r, state.p = x, r, p
+        state.rho, step, ts, tt, ss = numbers(rho, *sums[:4])
+        state.done += 1
+        if callback is not None:
+            callback(x)
+        state.info = state.done
+        rr = ss.real - abs(ts) ** 2 / tt.real if tt else ss.real
+        if norm_of(rr) <= limit:
+            before, state.replaced = state.replaced, replace(matrix, right, state)
+            if state.replaced <= limit:
+                state.info = 0
+            if state.replaced <= limit or not state.replaced < 0.5 * before:
+                break
+            _begin(state, state.replaced**2)
+        elif not step or not ts or not state.rho:
+            state.info = -10
+            break
+    return state.x, state.info
+
+
+def _begin(state: bsp.State, square: float) -> None:
+    """Begin with a residual, whose norm's square is given; all later ones are made orthogonal to its shadow, itself."""
+    state.p = state.fixed = state.r
+    state.rho = square

@@ -1,0 +1,69 @@
+"""Preconditioners: what approximates the inverse of a matrix, and moves nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse.linalg
+
+import bsp.arrays as ba
+from bsp.algorithms.krylov.operators import LinearOperator
+from bsp.arrays import Array, ArrayError
+from bsp.arrays.procedures import world
+from bsp.arrays.sparse import LocalOperator, SparseArray
+
+
+def jacobi(A: Array | SparseArray) -> LinearOperator:
+    """Return the Jacobi preconditioner: division by the diagonal of A, where it is not zero.
+
+    Cost: W = n/p each time, and nothing moves.
+    """
+    diagonal = A.diagonal()
+    inverse = ba.where(diagonal == 0, 1.0, 1.0 / ba.where(diagonal == 0, 1.0, diagonal)).persist()
+    m, n = A.shape
+    return LinearOperator((m, n), lambda x: inverse * x, lambda x: inverse.conj() * x)
+
+
+def block_jacobi(
+    A: SparseArray, *, exact: bool = False, drop_tol: float | None = None, fill_factor: float | None = None
+) -> LocalOperator:  # fmt: skip
+    """Return the block Jacobi preconditioner: each process solves with its own diagonal block of A.  Collective.
+
+    A : a square sparse array.  A block has the rows of a process, and the columns of these numbers; a partition that
+        cuts few entries makes blocks that approximate A well.
+    exact : factor blocks by scipy's `splu`, which leaves a symmetric block symmetric, as `cg` and `minres` need it;
+        by default by `spilu`, which drops small entries of the factors.
+    drop_tol, fill_factor : as in scipy's `spilu`.
+    Cost: the factorisation, S = 1; each time two triangular solves, and nothing moves.
+    Raises ArrayError on all processes if any block is singular.
+    """
+    if not isinstance(A, SparseArray) or A.shape[0] != A.shape[1]:
+        raise ArrayError(f"block_jacobi: {A!r:.60} is no square sparse array")
+    stored = A.tocsr()
+    here = world()
+    low, high = stored.row_bounds[here.pid : here.pid + 2]
+    kind = stored.dtype if stored.dtype.kind in "fc" else np.dtype(float)
+    block = stored.local()[:, low:high].astype(kind).tocsc()
+
+    def factored() -> Any:
+        if low == high:
+            return None
+        try:
+            if exact:
+                return scipy.sparse.linalg.splu(block)
+            return scipy.sparse.linalg.spilu(block, drop_tol=drop_tol, fill_factor=fill_factor)
+        except RuntimeError as error:
+            message = f"block_jacobi: the block of process {here.pid}, rows {low} to {high}: {error}"
+            raise ArrayError(message) from error
+
+    factors = here.together("block_jacobi", factored)
+
+    def solve(share: Any) -> Any:
+        if factors is None:
+            return share
+        if share.dtype.kind == "c" and kind.kind != "c":
+            return solve(share.real) + 1j * solve(share.imag)
+        return factors.solve(np.ascontiguousarray(share, kind))
+
+    return LocalOperator(stored, solve)
