@@ -47,7 +47,7 @@ def from_coo(
         return tuple(checked_indices(each, shape[k], f"from_coo: {_AXES[k]}") for k, each in enumerate((rows, columns)))  # type: ignore[return-value]
 
     rows, columns = here.together("from_coo", checked)
-    limits = balanced(here, rows, shape[0]) if bounds is None else _bounds(bounds, shape[0], here.nprocs)
+    limits = balanced(here, rows, shape[0]) if bounds is None else limits_of(bounds, shape[0], here.nprocs)
     return of_triples(here, rows, columns, values, limits, columns_like(limits, shape))
 
 
@@ -56,7 +56,8 @@ def columns_like(rows: Bounds, shape: tuple[int, int]) -> Bounds:
     return rows if shape[0] == shape[1] else even(shape[1], len(rows) - 1)
 
 
-def _bounds(given: Sequence[int], length: int, nprocs: int) -> Bounds:
+def limits_of(given: Sequence[int], length: int, nprocs: int) -> Bounds:
+    """Return bounds that a caller gives, checked."""
     found = tuple(int(each) for each in given)
     if len(found) != nprocs + 1 or found[0] or found[-1] != length or any(np.diff(found) < 0):
         raise ArrayError(f"bounds={found}: {nprocs + 1} ascending positions from 0 to {length}")
@@ -85,6 +86,18 @@ def balanced(here: World, rows: np.ndarray, length: int) -> Bounds:
     weights = np.ones(high - low)
     for at, each in zip(arrived[::2], arrived[1::2], strict=True):
         np.add.at(weights, at - low, each)
+    return cut_by_weight(here, low, weights, length)
+
+
+def cut_by_weight(here: World, low: int, weights: np.ndarray, length: int) -> Bounds:
+    """Return bounds that deal rows by their weights, of which each process has those of an even share.  Collective.
+
+    low : the first row of the share.
+    Cost: H = p words, S = 2.
+    """
+    nprocs = here.nprocs
+    if not length:
+        return (0,) * (nprocs + 1)
     before = np.cumsum([0, *here.private.allgather(int(weights.sum()))])
     ends = before[here.pid] + np.cumsum(weights)  # the weight of all rows up to each own one
     wanted = before[-1] * np.arange(1, nprocs) / nprocs
@@ -136,7 +149,7 @@ def from_scipy(matrix: Any, *, bounds: Sequence[int] | None = None) -> SparseArr
         weights = np.cumsum(np.diff(whole.indptr) + 1.0)
         limits = cut_evenly(weights, here.nprocs)
     else:
-        limits = _bounds(bounds, whole.shape[0], here.nprocs)
+        limits = limits_of(bounds, whole.shape[0], here.nprocs)
     own = whole[limits[here.pid] : limits[here.pid + 1]]
     return of_rows(own, limits, columns_like(limits, whole.shape))
 
@@ -161,7 +174,7 @@ def of_function(
     bounds : by default each process makes as many rows as the others.
     """
     here = world()
-    limits = even(shape[0], here.nprocs) if bounds is None else _bounds(bounds, shape[0], here.nprocs)
+    limits = even(shape[0], here.nprocs) if bounds is None else limits_of(bounds, shape[0], here.nprocs)
     low, high = limits[here.pid], limits[here.pid + 1]
 
     def own() -> Any:
