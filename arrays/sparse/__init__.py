@@ -11,13 +11,15 @@ section 1.6.2).  They are found once for a pattern; products that are repeated m
 """
 
 from bsp.arrays.sparse.array import SparseArray
-from bsp.arrays.sparse.creation import diags, eye, from_coo, from_scipy, of_function, random
+from bsp.arrays.sparse.creation import diags, eye, from_coo, from_local, from_scipy, of_function, random
 from bsp.arrays.sparse.files import load, read_edges, read_mtx, read_npz, save_npz, write_mtx
+from bsp.arrays.sparse.joining import hstack, kron, vstack
+from bsp.arrays.sparse.multiply import matmul
 from bsp.arrays.sparse.pattern import Pattern
 
 __all__ = [
-    "Pattern", "SparseArray", "diags", "eye", "from_coo", "from_scipy", "load", "of_function", "random", "read_edges",
-    "read_mtx", "read_npz", "save_npz", "write_mtx",
+    "Pattern", "SparseArray", "diags", "eye", "from_coo", "from_local", "from_scipy", "hstack", "kron", "load",
+    "matmul", "of_function", "random", "read_edges", "read_mtx", "read_npz", "save_npz", "vstack", "write_mtx",
 ]  # fmt: skip
 
 

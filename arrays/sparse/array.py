@@ -23,6 +23,7 @@ from bsp.arrays.planning.plan import Explanation
 from bsp.arrays.procedures import computed, made_of
 from bsp.arrays.sparse import operations as do
 from bsp.arrays.sparse.pattern import Pattern, made
+from bsp.arrays.sparse.semirings import Semiring
 
 if TYPE_CHECKING:
     from bsp.arrays.typing import ArrayLike
@@ -204,9 +205,26 @@ class SparseArray:
             return self @ self._like(other)
         return self._times_dense(other, "@")
 
-    def dot(self, other: Any) -> Any:
-        """Return self @ other."""
-        return self @ other
+    def dot(
+        self, other: Any, *, add: np.ufunc = np.add, multiply: Callable[..., Any] = np.multiply, zero: Any = None
+    ) -> Any:
+        """Return self @ other, in any semiring: see `bsp.arrays.sparse.matmul`."""
+        semiring = Semiring(add, multiply, zero).checked()
+        if semiring.plain:
+            return self @ other
+        if isinstance(other, SparseArray) or scipy.sparse.issparse(other):
+            from bsp.arrays.sparse.multiply import multiplied
+
+            return multiplied(self, other if isinstance(other, SparseArray) else self._like(other), semiring)
+        x = self._operand(other, "dot")
+        if x.ndim == 2 and not x.shape[1]:
+            return self._times_dense(x, "dot")
+        wide = x.shape[1] if x.ndim == 2 else 0
+        work = do.AT_ROWS if self._flipped else do.AT_COLUMNS
+        factors = wrap(do.applied(work, self._pattern, [x._node], x.dtype, wide))
+        products = asarray(multiply(self.entries[:, None] if wide else self.entries, factors))
+        dtype = semiring.dtype(products.dtype)
+        return self._over(1, add, semiring.zero_of(dtype), products.astype(dtype))
 
     def __rmatmul__(self, other: Any) -> Any:
         if scipy.sparse.issparse(other):
@@ -220,10 +238,15 @@ class SparseArray:
 
         return from_scipy(other)
 
-    def _times_dense(self, other: ArrayLike, sign: str) -> Array:
+    def _operand(self, other: ArrayLike, sign: str) -> Array:
+        """Return the dense second operand of a product."""
         x = asarray(other)
         if x.ndim not in (1, 2) or x.shape[0] != self.shape[1]:
             raise ArrayError(f"{sign}: shapes {self.shape} and {x.shape} do not fit")
+        return x
+
+    def _times_dense(self, other: ArrayLike, sign: str) -> Array:
+        x = self._operand(other, sign)
         dtype = np.result_type(self.dtype, x.dtype)
         work = do.TRANSPOSED if self._flipped else do.PRODUCT
         if x.ndim == 2 and not x.shape[1]:
@@ -378,7 +401,8 @@ class SparseArray:
         """Return the entries of each column (axis 0) or row combined by a ufunc; `empty` where there are none."""
         along_rows = (self._axis(axis) == 1) != self._flipped  # rows of what is stored
         work = do.combining(ufunc, empty, "rows" if along_rows else "columns")
-        return wrap(do.applied(work, self._pattern, [entries._node], entries.dtype))
+        wide = entries.shape[1] if entries.ndim == 2 else 0
+        return wrap(do.applied(work, self._pattern, [entries._node], entries.dtype, wide))
 
     def _extreme(self, axis: int | None, ufunc: np.ufunc) -> Array:
         rows, columns = self.shape
@@ -388,13 +412,7 @@ class SparseArray:
         if axis is None:
             found = getattr(self.entries, reduce)() if self.nnz else asarray(self.dtype.type(0))
             return found if self.nnz == rows * columns else ufunc(found, self.dtype.type(0))
-        if self.dtype.kind in "iub":
-            limits: tuple[float, float] = (
-                (0, 1) if self.dtype.kind == "b" else (np.iinfo(self.dtype).min, np.iinfo(self.dtype).max)
-            )
-        else:
-            limits = (-np.inf, np.inf)
-        empty = self.dtype.type(limits[0] if ufunc is np.maximum else limits[1])
+        empty = Semiring(ufunc).zero_of(self.dtype)
         found = self._over(axis, ufunc, empty, self.entries)
         counts = self.with_entries(asarray(np.int64(1)) + 0 * self.entries.astype(np.int64)).sum(axis)
         full = counts == self.shape[self._axis(axis)]

@@ -17,6 +17,7 @@ from bsp.arrays.errors import ArrayError
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.sparse.array import SparseArray, of_rows
 from bsp.arrays.sparse.pattern import Bounds, checked_indices, even
+from bsp.arrays.sparse.semirings import combined_triples
 
 _AXES = ("rows", "columns")
 _TRIPLES, _COUNTS = "entries to the owners of their rows", "entries of rows"
@@ -110,11 +111,13 @@ def cut_by_weight(here: World, low: int, weights: np.ndarray, length: int) -> Bo
 
 
 def of_triples(
-    here: World, rows: np.ndarray, columns: np.ndarray, values: np.ndarray, bounds: Bounds, others: Bounds
-) -> SparseArray:
+    here: World, rows: np.ndarray, columns: np.ndarray, values: np.ndarray, bounds: Bounds, others: Bounds,
+    add: np.ufunc = np.add,
+) -> SparseArray:  # fmt: skip
     """Return the sparse array of all processes' triples, whose rows have these bounds.  Collective, S = 2.
 
     others : the bounds of the columns.
+    add : combines the values of one place.
     """
     shape = (bounds[-1], others[-1])
     if here.nprocs > 1:
@@ -127,8 +130,10 @@ def of_triples(
         arrived = [each for _, each in here.exchange(_TRIPLES, out)]
         rows, columns, values = (np.concatenate([part[:0], *arrived[k::3]]) for k, part in enumerate(parts))
     low = bounds[here.pid]
-    own = scipy.sparse.coo_array((values, (rows - low, columns)), shape=(bounds[here.pid + 1] - low, shape[1]))
-    return of_rows(own.tocsr(), bounds, others)
+    own_shape = (bounds[here.pid + 1] - low, shape[1])
+    if add is not np.add:
+        return of_rows(combined_triples(rows - low, columns, values, own_shape, add), bounds, others)
+    return of_rows(scipy.sparse.coo_array((values, (rows - low, columns)), shape=own_shape).tocsr(), bounds, others)
 
 
 def redealt(a: SparseArray, rows: Bounds, columns: Bounds) -> SparseArray:
@@ -152,6 +157,33 @@ def from_scipy(matrix: Any, *, bounds: Sequence[int] | None = None) -> SparseArr
         limits = limits_of(bounds, whole.shape[0], here.nprocs)
     own = whole[limits[here.pid] : limits[here.pid + 1]]
     return of_rows(own, limits, columns_like(limits, whole.shape))
+
+
+def as_sparse(a: Any) -> SparseArray:
+    """Return a sparse array as it is; a matrix of scipy, or a dense one, that every process has as a sparse array."""
+    return a if isinstance(a, SparseArray) else from_scipy(a)
+
+
+def from_local(rows: Any) -> SparseArray:
+    """Return the sparse array that has each process's own rows in the order of the processes.  Collective, S = 3.
+
+    rows : a scipy.sparse or dense matrix with this process's rows and all columns.
+    Raises ArrayError on all processes if they have different numbers of columns.
+    """
+    here = world()
+
+    def checked() -> Any:
+        own = scipy.sparse.csr_array(rows)
+        if own.ndim != 2:
+            raise ArrayError(f"from_local: {own.ndim} axes; rows of a matrix have 2")
+        return own
+
+    own = here.together("from_local", checked)
+    told = here.private.allgather(own.shape)
+    if len(widths := {columns for _, columns in told}) > 1:
+        raise ArrayError(f"from_local: processes have rows of {', '.join(map(str, sorted(widths)))} columns")
+    limits = (0, *(int(each) for each in np.cumsum([count for count, _ in told])))
+    return of_rows(own, limits, columns_like(limits, (limits[-1], own.shape[1])))
 
 
 def cut_evenly(ends: np.ndarray, nprocs: int) -> Bounds:

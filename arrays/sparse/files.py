@@ -195,7 +195,8 @@ def _lines(rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> bytes:
 def read_edges(
     path: PathLike, *, delimiter: str | None = None, columns: tuple[int | str, int | str] = (0, 1),
     weights: int | str | None = None, base: int = 0, shape: tuple[int, int] | None = None, symmetric: bool = False,
-    comments: str | None = "#", header: bool | str = "auto", dtype: DTypeLike = float, bounds: Sequence[int] | None = None,
+    comments: str | None = "#", header: bool | str = "auto", dtype: DTypeLike = float,
+    bounds: Sequence[int] | None = None,
 ) -> SparseArray:  # fmt: skip
     """Read a list of edges, one a line of text or one a row of a Parquet file, as a matrix.  Collective.
 

@@ -312,18 +312,18 @@ def combining(ufunc: np.ufunc, empty: Any, side: str) -> SparseWork:
         return found
 
     def over_rows(pattern: Pattern, entries: Any) -> Any:
-        total = np.full(pattern.rows, empty, entries.dtype)
+        total = np.full((pattern.rows, *entries.shape[1:]), empty, entries.dtype)
         begins = pattern.indptr[:-1]
         (filled,) = np.nonzero(np.diff(pattern.indptr))
         if len(filled):
-            total[filled] = ufunc.reduceat(entries, begins[filled])
+            total[filled] = ufunc.reduceat(entries, begins[filled], dtype=entries.dtype)
         return total
 
     def over_columns(pattern: Pattern, entries: Any) -> Any:
-        total = np.full(pattern.width, empty, entries.dtype)
+        total = np.full((pattern.width, *entries.shape[1:]), empty, entries.dtype)
         order, begins, columns = pattern.by_column
         if len(begins):
-            total[columns] = ufunc.reduceat(entries[order], begins)
+            total[columns] = ufunc.reduceat(entries[order], begins, dtype=entries.dtype)
         return total
 
     if side == "rows":
