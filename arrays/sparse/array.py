@@ -219,10 +219,8 @@ class SparseArray:
         x = self._operand(other, "dot")
         if x.ndim == 2 and not x.shape[1]:
             return self._times_dense(x, "dot")
-        wide = x.shape[1] if x.ndim == 2 else 0
-        work = do.AT_ROWS if self._flipped else do.AT_COLUMNS
-        factors = wrap(do.applied(work, self._pattern, [x._node], x.dtype, wide))
-        products = asarray(multiply(self.entries[:, None] if wide else self.entries, factors))
+        factors = self._gathered(x, False)
+        products = asarray(multiply(self.entries[:, None] if x.ndim == 2 else self.entries, factors))
         dtype = semiring.dtype(products.dtype)
         return self._over(1, add, semiring.zero_of(dtype), products.astype(dtype))
 
@@ -320,8 +318,12 @@ class SparseArray:
             return wrap(do.applied(do.AT_ENTRIES, self._pattern, [stored._node], x.dtype, wide, flat=True))
         if vector.shape[0] == 1 and (rows if by_row else columns) != 1:
             return vector
+        return self._gathered(vector, by_row)
+
+    def _gathered(self, x: Array, by_row: bool) -> Array:
+        """Return the elements of a vector, or the rows of a matrix, at the rows or columns of the entries.  Lazy."""
         work = do.AT_ROWS if by_row != self._flipped else do.AT_COLUMNS
-        return wrap(do.applied(work, self._pattern, [vector._node], x.dtype))
+        return wrap(do.applied(work, self._pattern, [x._node], x.dtype, x.shape[1] if x.ndim == 2 else 0))
 
     def __add__(self, other: Any) -> Any:
         return self._sum_with(other, lambda a, b: a + b, "+")
@@ -361,6 +363,13 @@ class SparseArray:
                     "@": first.__matmul__}[sign](second)  # fmt: skip
         return {"+": self.__radd__, "-": self.__rsub__, "*": self.__rmul__, "@": self.__rmatmul__,
                 "/": lambda _: NotImplemented}[sign](first)  # fmt: skip
+
+    @staticmethod
+    def __array_comprehension__(text: str, operands: dict[str, Any]) -> Any:
+        """Return what a comprehension with sparse operands describes."""
+        from bsp.arrays.sparse.comprehended import comprehended
+
+        return comprehended(text, operands)
 
     # --------------------------------------------------------------------------- reductions
 
