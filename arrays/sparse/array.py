@@ -124,7 +124,7 @@ class SparseArray:
 
         The rows are those from `row_bounds[pid]` to `row_bounds[pid + 1]`.  Collective if the entries are lazy.
         """
-        pattern = self._pattern
+        pattern = self.pattern
         shape = (pattern.rows, pattern.outline.shape[1])
         found = scipy.sparse.csr_array((self._own(), pattern.indices, pattern.indptr), shape=shape, copy=False)
         return found.T if self._flipped else found
@@ -132,16 +132,18 @@ class SparseArray:
     @property
     def pattern(self) -> Pattern:
         """The places of this process's entries, and the exchange of the products; of a transposed array, as stored."""
+        self._pattern.has_places()
         return self._pattern
 
     def _own(self) -> Any:
         """Return the values of this process's entries.  Collective if they are lazy."""
+        self._pattern.has_places()
         (node,) = computed(self._entries)
         return node.value[(world().pid if world().nprocs > 1 else 0,)]
 
     def compute(self) -> scipy.sparse.csr_array:
         """Return the whole matrix as scipy's CSR array on every process.  Collective.  Cost: h = 2 nnz + n words."""
-        pattern = self._pattern
+        pattern = self.pattern
         pieces = world().private.allgather((np.diff(pattern.indptr), pattern.indices, self._own()))
         indptr = np.concatenate([[0], np.cumsum(np.concatenate([each[0] for each in pieces]))])
         indices = np.concatenate([each[1] for each in pieces])
@@ -173,7 +175,7 @@ class SparseArray:
 
     def triples(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return this process's entries as rows, columns and values.  Collective if the entries are lazy."""
-        pattern = self._pattern
+        pattern = self.pattern
         rows = pattern.row_of.astype(np.int64) + pattern.outline.rows[pattern.pid]
         columns = pattern.indices.astype(np.int64)
         return (columns, rows, self._own()) if self._flipped else (rows, columns, self._own())

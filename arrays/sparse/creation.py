@@ -269,9 +269,14 @@ def random(
 
     density : the share of places that have an entry; each row has density · n of them on average.
     The values follow from the seed and the shape only, not from p: each row has a generator of its own.
+    In a run without values it is a `model` of such a matrix.
     """
     if not 0 <= density <= 1:
         raise ArrayError(f"random: density={density}: a number from 0 to 1")
+    if world().abstract:
+        from bsp.arrays.sparse.model import model
+
+        return model((m, n), round(density * m * n), dtype=dtype)
 
     def make(low: int, high: int) -> Any:
         rows, columns, values = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]

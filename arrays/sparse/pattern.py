@@ -170,6 +170,9 @@ class Pattern:
     def __reduce__(self) -> Any:
         return _restored, (self.outline, self.indptr, self.indices, self.pid, self._far and _kept(self._far))
 
+    def has_places(self) -> None:
+        """Raise ArrayError if the pattern is a model, of which only numbers are known."""
+
     @property
     def rows(self) -> int:
         """The number of own rows."""
