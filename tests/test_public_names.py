@@ -15,7 +15,7 @@ import bsp
 PACKAGES = [
     "bsp", "bsp.arrays", "bsp.arrays.fft", "bsp.arrays.files", "bsp.arrays.linalg", "bsp.arrays.procedures",
     "bsp.arrays.random", "bsp.arrays.sparse", "bsp.algorithms", "bsp.algorithms.glm", "bsp.algorithms.graphs",
-    "bsp.algorithms.krylov", "bsp.algorithms.matmul", "bsp.algorithms.qr",
+    "bsp.algorithms.krylov", "bsp.algorithms.matmul", "bsp.algorithms.qr", "bsp.verify",
 ]  # fmt: skip
 # names of a namespace beside `__all__`: those that `from ... import *` would put in place of Python's own, or modules
 BESIDE = {

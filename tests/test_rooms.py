@@ -32,6 +32,7 @@ bsp/cost/prediction
 bsp/command
 bsp/session
 bsp/runner
+bsp/verify
 bsp/__init__
 bsp/cost/probe
 
@@ -89,7 +90,7 @@ arrays/array -> arrays/in_place
 algorithms/__init__ -> algorithms/glm, algorithms/graphs, algorithms/krylov, algorithms/matmul, algorithms/qr
 """
 INSIDE_FUNCTIONS = """
-bsp/command -> bsp/__init__, bsp/cost/probe, bsp/runner, bsp/session
+bsp/command -> bsp/__init__, bsp/cost/probe, bsp/runner, bsp/session, bsp/verify
 bsp/cost/prediction -> bsp/cost/probe, bsp/runner
 bsp/cost/record -> bsp/__init__
 bsp/errors -> bsp/notebook

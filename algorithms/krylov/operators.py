@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import bsp.arrays as ba
 from bsp.arrays import Array, ArrayError
+from bsp.arrays.sparse import SparseArray
 
 
 class Operator(Protocol):
@@ -45,7 +46,7 @@ class LinearOperator:
 
 
 def square(A: Any, b: Any, name: str) -> tuple[Any, Array]:
-    """Return a square operator and the right-hand side as an array; ArrayError if they do not fit."""
+    """Return a square operator and the right-hand side, dealt as its rows are; ArrayError if they do not fit."""
     vector = ba.asarray(b)
     shape = getattr(A, "shape", None)
     if shape is None:
@@ -55,7 +56,7 @@ def square(A: Any, b: Any, name: str) -> tuple[Any, Array]:
         raise ArrayError(f"{name}: A of shape {shape} is not square")
     if vector.ndim != 1 or vector.shape[0] != shape[0]:
         raise ArrayError(f"{name}: A of shape {shape} and b of shape {vector.shape} do not fit")
-    return A, vector
+    return A, A.vector(vector) if isinstance(A, SparseArray) else vector
 
 
 def identity(x: Array) -> Array:

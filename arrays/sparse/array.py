@@ -8,13 +8,14 @@ arithmetic.  What makes a new pattern (A + B, A @ B, A[rows]) is computed at onc
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import scipy.sparse
 
 from bsp.arrays.api.creation import asarray
 from bsp.arrays.array import Array, wrap
+from bsp.arrays.build import relaid
 from bsp.arrays.errors import ArrayError
 from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import DType, Node
@@ -26,13 +27,22 @@ from bsp.arrays.sparse.pattern import Pattern, made
 from bsp.arrays.sparse.semirings import Semiring
 
 if TYPE_CHECKING:
-    from bsp.arrays.typing import ArrayLike
+    from bsp.arrays.typing import ArrayLike, DTypeLike, Index, Scalar
 
 _KEEP_ZERO = frozenset((
     "absolute", "negative", "positive", "sqrt", "cbrt", "square", "sin", "tan", "arcsin", "arctan", "sinh", "tanh",
     "arcsinh", "arctanh", "expm1", "log1p", "sign", "floor", "ceil", "trunc", "rint", "conjugate", "deg2rad", "rad2deg",
     "isnan", "isinf", "fabs",
 ))  # fmt: skip
+
+
+class ScipyMatrix(Protocol):
+    """A matrix of scipy.sparse, of any format."""
+
+    def tocsr(self) -> Any:
+        """Return the matrix in compressed rows."""
+
+
 _OPERATORS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "matmul": "@"}
 
 
@@ -187,11 +197,22 @@ class SparseArray:
             raise ArrayError(f"with_entries: {node.kind.shape} values for {self._entries.kind.shape} places")
         return SparseArray(self._pattern, node, self._flipped)
 
+    def vector(self, x: ArrayLike) -> Array:
+        """Return a vector dealt as those that the array multiplies, so that no product has to move it first.
+
+        Collective.  Cost: at most n/p words, S = 1.
+        """
+        array = asarray(x)
+        outline = self._pattern.outline
+        if array.shape != self.shape[1:]:
+            raise ArrayError(f"vector: shape {array.shape} for an array of shape {self.shape}")
+        return wrap(relaid(array._node, outline.lines["rows" if self._flipped else "columns"])).persist()
+
     def copy(self) -> SparseArray:
         """Return the array, which nothing can change."""
         return self
 
-    def astype(self, dtype: Any) -> SparseArray:
+    def astype(self, dtype: DTypeLike) -> SparseArray:
         """Return the array with another element type.  Lazy."""
         return self.with_entries(self.entries.astype(dtype))
 
@@ -208,8 +229,9 @@ class SparseArray:
         return self._times_dense(other, "@")
 
     def dot(
-        self, other: Any, *, add: np.ufunc = np.add, multiply: Callable[..., Any] = np.multiply, zero: Any = None
-    ) -> Any:
+        self, other: SparseArray | ScipyMatrix | ArrayLike, *, add: np.ufunc = np.add,
+        multiply: Callable[..., Any] = np.multiply, zero: Scalar | None = None,
+    ) -> Any:  # fmt: skip
         """Return self @ other, in any semiring: see `bsp.arrays.sparse.matmul`."""
         semiring = Semiring(add, multiply, zero).checked()
         if semiring.plain:
@@ -218,7 +240,7 @@ class SparseArray:
             from bsp.arrays.sparse.multiply import multiplied
 
             return multiplied(self, other if isinstance(other, SparseArray) else self._like(other), semiring)
-        x = self._operand(other, "dot")
+        x = self._operand(other, "dot")  # type: ignore[arg-type]
         if x.ndim == 2 and not x.shape[1]:
             return self._times_dense(x, "dot")
         factors = self._gathered(x, False)
@@ -277,13 +299,11 @@ class SparseArray:
             raise ArrayError(f"power({n}): zeros to a power that is not positive would fill the array")
         return self._mapped(lambda entries: entries**n)
 
-    def __mul__(self, other: Any) -> Any:
+    def multiply(self, other: SparseArray | ScipyMatrix | ArrayLike) -> Any:
+        """Return the product of elements; a dense operand broadcasts.  Lazy with numbers and dense arrays."""
         return self._multiplied(other)
 
-    def __rmul__(self, other: Any) -> Any:
-        return self._multiplied(other)
-
-    multiply = __mul__
+    __mul__ = __rmul__ = multiply
 
     def _multiplied(self, other: Any) -> Any:
         """Return the product of elements: lazy with numbers and dense arrays, which broadcast; else at once."""
@@ -444,7 +464,7 @@ class SparseArray:
 
     # ------------------------------------------------------------------------------ indexing
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Index) -> Any:
         """Return a part of the matrix, as scipy.sparse does, but for slices of two steps.  Computed at once.
 
         Two integers give a number.  Rows and columns are slices, masks, or positions that every process has.

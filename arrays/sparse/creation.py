@@ -15,17 +15,19 @@ import scipy.sparse
 
 from bsp.arrays.errors import ArrayError
 from bsp.arrays.execution.world import World, world
-from bsp.arrays.sparse.array import SparseArray, of_rows
+from bsp.arrays.sparse.array import ScipyMatrix, SparseArray, of_rows
 from bsp.arrays.sparse.pattern import Bounds, checked_indices, even
 from bsp.arrays.sparse.semirings import combined_triples
+from bsp.arrays.typing import ArrayLike, DTypeLike
 
 _AXES = ("rows", "columns")
 _TRIPLES, _COUNTS = "entries to the owners of their rows", "entries of rows"
 
 
 def from_coo(
-    rows: Any, columns: Any, values: Any, shape: tuple[int, int] | None = None, *, bounds: Sequence[int] | None = None
-) -> SparseArray:
+    rows: ArrayLike, columns: ArrayLike, values: ArrayLike, shape: tuple[int, int] | None = None, *,
+    bounds: Sequence[int] | None = None,
+) -> SparseArray:  # fmt: skip
     """Return the sparse array of the triples of all processes; duplicates are summed.  Collective.
 
     rows, columns, values : this process's triples, as vectors of one length; values may be one number.  In a program
@@ -36,20 +38,21 @@ def from_coo(
     Cost: H = three words for each entry that moves and one for each of a process's rows; S = 5.
     """
     here = world()
-    rows, columns = np.asarray(rows).reshape(-1), np.asarray(columns).reshape(-1)
-    values = np.broadcast_to(np.asarray(values), rows.shape) if np.ndim(values) == 0 else np.asarray(values).reshape(-1)
+    places = [np.asarray(each).reshape(-1) for each in (rows, columns)]
+    given = np.asarray(values)
+    entries = given.reshape(-1) if given.ndim else np.broadcast_to(given, places[0].shape)
     if shape is None:
-        most = here.private.allgather([int(each.max(initial=-1)) + 1 for each in (rows, columns)])
+        most = here.private.allgather([int(each.max(initial=-1)) + 1 for each in places])
         shape = (max(each[0] for each in most), max(each[1] for each in most))
 
-    def checked() -> tuple[np.ndarray, np.ndarray]:
-        if not len(rows) == len(columns) == len(values):
-            raise ArrayError(f"from_coo: {len(rows)} rows, {len(columns)} columns, {len(values)} values")
-        return tuple(checked_indices(each, shape[k], f"from_coo: {_AXES[k]}") for k, each in enumerate((rows, columns)))  # type: ignore[return-value]
+    def checked() -> list[np.ndarray]:
+        if not len(places[0]) == len(places[1]) == len(entries):
+            raise ArrayError(f"from_coo: {len(places[0])} rows, {len(places[1])} columns, {len(entries)} values")
+        return [checked_indices(each, shape[k], f"from_coo: {_AXES[k]}") for k, each in enumerate(places)]
 
-    rows, columns = here.together("from_coo", checked)
-    limits = balanced(here, rows, shape[0]) if bounds is None else limits_of(bounds, shape[0], here.nprocs)
-    return of_triples(here, rows, columns, values, limits, columns_like(limits, shape))
+    own, others = here.together("from_coo", checked)
+    limits = balanced(here, own, shape[0]) if bounds is None else limits_of(bounds, shape[0], here.nprocs)
+    return of_triples(here, own, others, entries, limits, columns_like(limits, shape))
 
 
 def columns_like(rows: Bounds, shape: tuple[int, int]) -> Bounds:
@@ -141,7 +144,7 @@ def redealt(a: SparseArray, rows: Bounds, columns: Bounds) -> SparseArray:
     return of_triples(world(), *a.triples(), rows, columns)
 
 
-def from_scipy(matrix: Any, *, bounds: Sequence[int] | None = None) -> SparseArray:
+def from_scipy(matrix: ScipyMatrix | ArrayLike, *, bounds: Sequence[int] | None = None) -> SparseArray:
     """Return the sparse array of a scipy.sparse matrix, or of a dense one, that every process has.  Collective, S = 1.
 
     Each process keeps its own rows.
@@ -164,7 +167,7 @@ def as_sparse(a: Any) -> SparseArray:
     return a if isinstance(a, SparseArray) else from_scipy(a)
 
 
-def from_local(rows: Any) -> SparseArray:
+def from_local(rows: ScipyMatrix | ArrayLike) -> SparseArray:
     """Return the sparse array that has each process's own rows in the order of the processes.  Collective, S = 3.
 
     rows : a scipy.sparse or dense matrix with this process's rows and all columns.
@@ -218,14 +221,14 @@ def of_function(
     return of_rows(here.together("of_function", own), limits, columns_like(limits, shape))
 
 
-def eye(m: int, n: int | None = None, *, k: int = 0, dtype: Any = float) -> SparseArray:
+def eye(m: int, n: int | None = None, *, k: int = 0, dtype: DTypeLike = float) -> SparseArray:
     """Return the m x n matrix with ones on the k-th diagonal.  Collective, S = 1."""
     return diags([np.ones((), dtype)], offsets=[k], shape=(m, m if n is None else n), dtype=dtype)
 
 
 def diags(
     diagonals: Sequence[Any], *, offsets: Sequence[int] | int = 0, shape: tuple[int, int] | None = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> SparseArray:  # fmt: skip
     """Return the matrix with these diagonals, numbers or whole vectors that every process has.  Collective, S = 1.
 
@@ -263,7 +266,7 @@ def diags(
 
 
 def random(
-    m: int, n: int, *, density: float = 0.01, seed: int = 0, dtype: Any = float
+    m: int, n: int, *, density: float = 0.01, seed: int = 0, dtype: DTypeLike = float
 ) -> SparseArray:  # fmt: skip
     """Return a matrix with entries at random places, uniform in [0, 1).  Collective, S = 1.
 

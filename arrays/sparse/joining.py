@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from bsp.arrays.errors import ArrayError
-from bsp.arrays.sparse.array import SparseArray, of_rows
+from bsp.arrays.sparse.array import ScipyMatrix, SparseArray, of_rows
 from bsp.arrays.sparse.creation import as_sparse, columns_like, from_coo, redealt
+from bsp.arrays.typing import ArrayLike
 
 
-def hstack(arrays: Sequence[Any]) -> SparseArray:
+def hstack(arrays: Sequence[SparseArray | ScipyMatrix | ArrayLike]) -> SparseArray:
     """Return sparse arrays, or scipy's, side by side.  Collective.
 
     Cost: nothing moves of those that are stored by rows and dealt as the first; of others 3 nnz/p words, S = 2 each.
@@ -32,7 +32,7 @@ def hstack(arrays: Sequence[Any]) -> SparseArray:
     return of_rows(scipy.sparse.hstack(own, format="csr"), rows, columns_like(rows, (rows[-1], width)))
 
 
-def vstack(arrays: Sequence[Any]) -> SparseArray:
+def vstack(arrays: Sequence[SparseArray | ScipyMatrix | ArrayLike]) -> SparseArray:
     """Return sparse arrays, or scipy's, one below the other.  Collective.
 
     Cost: that of `from_coo`, for the rows are dealt anew; nothing moves if all are stored by columns and dealt alike.
@@ -55,7 +55,7 @@ def _fitting(blocks: Sequence[SparseArray], axis: int, call: str) -> None:
         raise ArrayError(f"{call}: shapes {', '.join(str(each.shape) for each in blocks)} do not fit")
 
 
-def kron(a: Any, b: Any) -> SparseArray:
+def kron(a: SparseArray | ScipyMatrix | ArrayLike, b: SparseArray | ScipyMatrix | ArrayLike) -> SparseArray:
     """Return the Kronecker product of sparse arrays, or scipy's.  Collective.
 
     The rows are dealt as those of `a`; `b`, which should be the smaller one, is brought to every process.

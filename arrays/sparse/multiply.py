@@ -21,17 +21,19 @@ import scipy.sparse
 from bsp.arrays.api.creation import asarray
 from bsp.arrays.errors import ArrayError
 from bsp.arrays.execution.world import World, world
-from bsp.arrays.sparse.array import SparseArray, of_rows
+from bsp.arrays.sparse.array import ScipyMatrix, SparseArray, of_rows
 from bsp.arrays.sparse.creation import as_sparse, of_triples, redealt
 from bsp.arrays.sparse.pattern import Pattern
 from bsp.arrays.sparse.semirings import PLAIN, Semiring, product_of
+from bsp.arrays.typing import ArrayLike, Scalar
 
 _ROWS = "rows of a sparse product"
 
 
 def matmul(
-    a: Any, b: Any, *, add: np.ufunc = np.add, multiply: Callable[..., Any] = np.multiply, zero: Any = None
-) -> Any:
+    a: SparseArray | ScipyMatrix | ArrayLike, b: SparseArray | ScipyMatrix | ArrayLike, *, add: np.ufunc = np.add,
+    multiply: Callable[..., Any] = np.multiply, zero: Scalar | None = None,
+) -> Any:  # fmt: skip
     """Return a @ b, one of them sparse, in any semiring: entry (i, j) is `add` over k of multiply(a[i, k], b[k, j]).
 
     add, multiply : shortest paths: numpy.minimum, numpy.add; reachability: numpy.logical_or, numpy.logical_and.  `add`
@@ -46,9 +48,8 @@ def matmul(
         return as_sparse(a).dot(b, add=add, multiply=multiply, zero=zero)
     if semiring.plain:
         return a @ as_sparse(b)
-    turned = as_sparse(b).T.dot(
-        asarray(a).T, add=add, multiply=lambda of_b, of_a: multiply(of_a, of_b), zero=zero
-    )  # fmt: skip
+    first = asarray(a)  # type: ignore[arg-type]
+    turned = as_sparse(b).T.dot(first.T, add=add, multiply=lambda of_b, of_a: multiply(of_a, of_b), zero=zero)
     return turned.T
 
 

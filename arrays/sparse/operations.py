@@ -19,6 +19,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from bsp.abstract.work import counter
+from bsp.arrays.execution import memory
 from bsp.arrays.expressions.graph import Blocks, DType, Node, Staged, interned, kind_of
 from bsp.arrays.expressions.layout import Axis, Layout, Shape, layout_of
 from bsp.arrays.kernels.kernels import Room, StageTask
@@ -27,6 +28,11 @@ from bsp.arrays.planning.reshaping import read
 from bsp.arrays.planning.stages import Ref, Spec, Value
 from bsp.arrays.sparse.pattern import FarExchange, Outline, Pattern
 
+try:  # scipy's loop, which writes into an array that is there; not public, but as old as scipy.sparse
+    from scipy.sparse._sparsetools import csr_matvec
+except ImportError:
+    csr_matvec = None
+
 _IN_PLACE, _FORWARD, _BACK = "own entries", "far columns", "to far columns"
 
 
@@ -34,7 +40,7 @@ class SparseWork(NamedTuple):
     """What an operation computes: `call(pattern, *shares)` on a process's shares of its operands.
 
     takes, gives : "rows", "columns" or "entries", for each operand and for the result.
-    way : "local", "forward" or "back".  Forward, the last share has the elements of far columns after the own ones.
+    way : "local", "forward" or "back".  Forward, the elements of far columns are one more share, if there are any.
         Back, the result has contributions to far columns after those to the own ones; `ufunc` combines them.
     """
 
@@ -106,10 +112,7 @@ class SparseOperation(Staged):
         )
         every = Ref(value, tuple(type(sent.access[0])(axis) for axis in range(len(packed.axes))))
 
-        def call(pattern: Pattern, *shares: Any) -> Any:
-            return self.work.call(pattern, *shares[:-2], np.concatenate(shares[-2:]))
-
-        kernel = PatternKernel(call, self.outline, where, dtype)
+        kernel = PatternKernel(self._own, self.outline, where, dtype)
         arriving = self._wide(exchange.arriving)
         return self._stage(planner, [*refs, every], [*layouts, arriving], kernel, result, dtype, text, _IN_PLACE)
 
@@ -188,6 +191,11 @@ class Packing(PatternKernel):
     def __init__(self, outline: Outline, where: int, dtype: DType, packed: Layout) -> None:
         super().__init__(lambda pattern, share: share.take(pattern.far.served, axis=0), outline, where, dtype)
         self.rest = (0,) * (len(packed.axes) - 1)
+        self.sizes = packed.held(outline.nprocs)
+
+    def flops(self, points: np.ndarray) -> np.ndarray:
+        """Return one operation for each element that a process sends."""
+        return np.asarray(self.sizes if len(points) == len(self.sizes) else self.sizes.max(initial=0), float)
 
     def compute(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
         """Return the blocks of this process's pairs."""
@@ -259,8 +267,33 @@ def _matrix(pattern: Pattern, entries: Any) -> csr_array:
     return csr_array((entries, pattern.compact, pattern.indptr), shape=(pattern.rows, pattern.width), copy=False)
 
 
-def _product(pattern: Pattern, entries: Any, x: Any) -> Any:
-    return _matrix(pattern, entries) @ x
+def _joined(own: Any, far: Any) -> Any:
+    """Return own and far elements as one array, in memory that is used again: new memory costs more than the copy."""
+    if far is None or not len(far):
+        return own
+    return np.concatenate([own, far], out=memory.empty((len(own) + len(far), *own.shape[1:]), own.dtype))
+
+
+def _product(pattern: Pattern, entries: Any, own: Any, far: Any = None) -> Any:
+    """Return this process's rows times a vector or matrix.
+
+    The rows that have own columns only, as most rows of a mesh do, are multiplied by the own elements where they are;
+    own and far elements are put side by side for the rest.
+    """
+    inner = pattern.inner if far is not None and len(far) else None
+    if inner is None or csr_matvec is None or own.ndim > 1 or not entries.dtype == own.dtype == far.dtype:
+        return _matrix(pattern, entries) @ _joined(own, far)
+    found = memory.empty((pattern.rows,), entries.dtype)
+    found[:] = 0
+    low, high, columns, touched = inner
+    every = np.concatenate([own[touched], far])
+    for a, b, at, x in (
+        (0, low, columns, every),
+        (low, high, pattern.compact, own),
+        (high, pattern.rows, columns, every),
+    ):
+        csr_matvec(b - a, len(x), pattern.indptr[a : b + 1], at, entries, x, found[a:b])
+    return found
 
 
 def _product_back(pattern: Pattern, entries: Any, x: Any) -> Any:
@@ -270,8 +303,9 @@ def _product_back(pattern: Pattern, entries: Any, x: Any) -> Any:
 PRODUCT = SparseWork("sparse product", ("entries", "columns"), "rows", "forward", _product)
 TRANSPOSED = SparseWork("transposed sparse product", ("entries", "rows"), "columns", "back", _product_back, np.add)
 AT_COLUMNS = SparseWork(
-    "elements at columns", ("columns",), "entries", "forward", lambda pattern, x: x.take(pattern.compact, axis=0)
-)
+    "elements at columns", ("columns",), "entries", "forward",
+    lambda pattern, own, far=None: _joined(own, far).take(pattern.compact, axis=0),
+)  # fmt: skip
 AT_ROWS = SparseWork(
     "elements at rows", ("rows",), "entries", "local", lambda pattern, x: x.take(pattern.row_of, axis=0)
 )

@@ -28,6 +28,7 @@ from bsp.arrays.expressions.layout import Axis, Layout, Shape, layout_of, replic
 from bsp.arrays.procedures import line_layout
 from bsp.transport.header import digest
 
+_MOST, _LEAST = 0.5, 4096  # the part of the rows, and their number, from which rows without far columns are apart
 _REQUESTS = "far columns of a sparse pattern"
 
 Bounds = tuple[int, ...]  # of consecutive shares: process k has positions bounds[k] to bounds[k + 1]
@@ -201,6 +202,28 @@ class Pattern:
             return self.indices - self.indices.dtype.type(self.first) if self.first else self.indices
         far = self.stop - self.first + np.searchsorted(self.far.needed, self.indices)
         return np.where(own, self.indices - self.first, far).astype(self.indices.dtype)
+
+    @cached_property
+    def inner(self) -> tuple[int, int, np.ndarray, np.ndarray] | None:
+        """The longest range of rows without far columns, if it is most of the rows: start and end, columns, touched.
+
+        touched : the own columns in which the other rows have entries.
+        columns : of each entry of the other rows, its number among `touched`, followed by the far columns.
+        """
+        own = self.stop - self.first
+        (far,) = np.nonzero(self.compact >= own)
+        ends = np.concatenate([[-1], np.unique(np.searchsorted(self.indptr, far, side="right") - 1), [self.rows]])
+        longest = int(np.diff(ends).argmax())
+        low, high = int(ends[longest]) + 1, int(ends[longest + 1])
+        if high - low < max(_MOST * self.rows, _LEAST):
+            return None
+        outside = np.ones(len(self.compact), bool)
+        outside[self.indptr[low] : self.indptr[high]] = False
+        at = self.compact[outside]
+        touched = np.unique(at[at < own])
+        columns = np.zeros(len(self.compact), self.compact.dtype)  # memory that is never touched costs nothing
+        columns[outside] = np.where(at < own, np.searchsorted(touched, at), len(touched) + at - own)
+        return low, high, columns, touched
 
     @cached_property
     def by_column(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -39,6 +39,10 @@ def bsp(arguments: Sequence[str] | None = None) -> int:
     report.add_argument("trace", metavar="TRACE.json", help="what bsprun --trace, or --predict --json, wrote")
     report.add_argument("-o", "--output", metavar="FILE.html", help="default: TRACE.html")
     report.add_argument("--prediction", metavar="FILE.json", help="a prediction of the same program, to show beside")
+    verify = commands.add_parser("verify", help="check SPMD functions against their sequential specifications")
+    verify.add_argument("file", help="a Python file with functions that bsp.verify.spec decorates; FILE::name for one")
+    verify.add_argument("--limit", type=int, metavar="N", help="cases of each at most (default 2000)")
+    verify.add_argument("--mutate", action="store_true", help="put faults into them, and tell how many the checks find")
     advise = commands.add_parser("advise", help="clone a job, checkpoint it or neither", allow_abbrev=False)
     given = sys.argv[1:] if arguments is None else arguments
     if "advise" in given[:1]:  # by name: bsp does not depend on bsp.faults
@@ -56,6 +60,10 @@ def bsp(arguments: Sequence[str] | None = None) -> int:
             return here() if hosts is None else on_hosts(hosts, options.script, options.reach)
         if options.command == "probe":
             return _probe(probe, options)
+        if options.command == "verify":
+            from bsp.verify.command import verified
+
+            return verified(options.file, options.limit, options.mutate)
         if options.command == "report":
             return _report(options)
         if options.command in _OF_JOBS:

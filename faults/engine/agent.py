@@ -226,6 +226,8 @@ class Agent:
                 return
             if isinstance(message, (Erred, Note)):
                 self._post(message)
+                if isinstance(message, Note) and message.kind == "injected":
+                    self._await_confirmation(message.fields["fault"])
                 continue
             if isinstance(message, Submitted) and self._faults:
                 self._strike(worker, message)
@@ -428,7 +430,11 @@ class Agent:
             _hit(fault, worker.pid if fault.worker is not None else os.getpid())
 
     def _await_confirmation(self, fault: str) -> None:
-        """Wait until bsprun has heard of a fault, because its message may not leave a process that is killed."""
+        """Wait until bsprun has heard of a fault.
+
+        Its message may not leave a process that is killed, and others could tell of its consequences first, which may
+        be the end of the job.
+        """
         until = time.monotonic() + _CONFIRMED
         while time.monotonic() < until:
             self._mesh.socket.poll(100)

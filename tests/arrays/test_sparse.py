@@ -62,7 +62,7 @@ def test_operators_and_reductions_are_scipys(case: tuple[int, int, int, float], 
             (A + D, D + D), (D - A, D - D), (A @ B.T, W @ V.T), (A.T @ B, W.T @ V), (A.T.tocsr() @ B, W.T @ V),
             (A @ V.T, W @ V.T), (A.tocsc(), W), (A.diagonal(), W.diagonal()), (A.trace(), W.diagonal().sum()),
             (A.power(2), W.power(2)), (A.astype(np.float32), W.astype(np.float32)),
-            (A.count_nonzero(), np.int64(W.count_nonzero())),
+            (A.count_nonzero(), np.int64(W.count_nonzero())), (A.vector(x), x), (A.T.vector(z), z),
         ]:  # fmt: skip
             same(found, wanted)
         for axis in (None, 0, 1, -1):

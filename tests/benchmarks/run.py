@@ -26,6 +26,7 @@ import cost
 import nonstop
 import nonstop_hosts
 import several_hosts
+import sparse
 
 import algorithms
 import arrays
@@ -160,6 +161,7 @@ PARTS: dict[str, tuple[str, Callable[[int], Iterable[Row]]]] = {
     "nonstop": ("Nonstop jobs", lambda repeats: chain(nonstop.rows(), nonstop_hosts.rows())),
     "arrays": ("Arrays", lambda repeats: arrays.rows()),
     "algorithms": ("Algorithms", lambda repeats: algorithms.rows()),
+    "sparse": ("Sparse arrays and graphs", lambda repeats: sparse.rows()),
     "hosts": ("Several hosts", lambda repeats: several_hosts.rows()),
 }
 
@@ -175,7 +177,7 @@ def table(heading: str, rows: Iterable[Row]) -> str:
 
 def versions() -> str:
     """The versions of what we are compared with."""
-    names = ("mpi4py", "numpy", "scipy", "pandas", "scikit-learn", "statsmodels", "dask", "glum")
+    names = ("mpi4py", "numpy", "scipy", "pandas", "scikit-learn", "statsmodels", "dask", "glum", "networkx", "igraph")
     return ", ".join(
         f"{name} {importlib.metadata.version(name)}"
         for name in names

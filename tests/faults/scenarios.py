@@ -712,6 +712,11 @@ def _flip(rng: random.Random) -> str:
     return f"flip:process=2,superstep={place(rng)},clone={rng.randrange(2)}"
 
 
+def _flip_early(rng: random.Random) -> str:
+    """Early enough for the refresh to end before the program does."""
+    return f"flip:process=2,superstep={place(rng, 6, 16)},clone={rng.randrange(2)}"
+
+
 def _flip_state(rng: random.Random) -> str:
     return f"flip:process=2,superstep={place(rng)},clone={rng.randrange(2)},what=state"
 
@@ -728,7 +733,8 @@ def _named(job: Job) -> None:
     flipped = [event["superstep"] for event in job.events("injected")]
     flipped += [int(marker.read_text()) for marker in job.folder.glob("flip@*")]  # a superstep a round
     assert len(flipped) == 1
-    assert flipped[0] <= found["superstep"] <= flipped[0] + 2, f"flipped in {flipped[0]}\n{job.story()}"
+    # clones on busy cores compare states at every 2nd, 4th or 8th head only, so that these take 2 % of the time
+    assert flipped[0] <= found["superstep"] <= flipped[0] + 8, f"flipped in {flipped[0]}\n{job.story()}"
 
 
 def _words(job: Job) -> list[str]:
@@ -898,11 +904,11 @@ SCENARIOS = (
     Scenario(22, "a kill every five rounds", "all are healed", STEADY, act=_kill_loop, often=True),
     Scenario(23, "a bit of a message, two clones", "stops by name", inject=_flip, status=3, error="Corruption",
              check=_named, counts={"diverged": 1}, accounted=False),  # who read those bytes may fall over them
-    Scenario(23, "a bit of a message, three clones", "outvoted and refreshed", clones="3", inject=_flip,
+    Scenario(23, "a bit of a message, three clones", "outvoted and refreshed", clones="3", inject=_flip_early,
              check=_outvoted, counts={"outvoted": 1, "died": 0}, often=True),
-    Scenario(24, "a bit of a state (--inject)", "stops by name within a round", SLOW, inject=_flip_state, status=3,
+    Scenario(24, "a bit of a state (--inject)", "stops by name when compared", SLOW, inject=_flip_state, status=3,
              error="Corruption", check=_named, counts={"diverged": 1}, often=True),
-    Scenario(24, "a bit of a state that nobody is told", "stops by name within a round", SLOW, sabotage=_flip_hidden,
+    Scenario(24, "a bit of a state that nobody is told", "stops by name when compared", SLOW, sabotage=_flip_hidden,
              status=3, error="Corruption", check=_named, counts={"diverged": 1}, accounted=False),
     Scenario(25, "unseeded randomness", "stops by name; nothing is tried again", ("astray.py", "rng"), status=3,
              error="process 1 (bundle 1), superstep ", same=False, counts={"diverged": 1, "relaunched": 0},

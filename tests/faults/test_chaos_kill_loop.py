@@ -28,8 +28,11 @@ WAYS = [(number, worker) for number in (signal.SIGKILL, signal.SIGSTOP) for work
 
 
 def healed(job: Job, known: int, element: int, worker: bool) -> bool:
-    """Whether the log says, behind its first `known` events, that all is as before."""
+    """Whether the log says, behind its first `known` events, that all is as before, with as many standbys."""
     told = job.events()[known:]
+    kinds = Counter(event["kind"] for event in job.events())
+    if kinds["appeared"] < kinds["died"]:
+        return False
     if worker:
         back = [e["kind"] for e in told if e["kind"] in ("relaunched", "caught_up") and e["element"] == element]
         return "relaunched" in back and back[-1] == "caught_up"

@@ -1,0 +1,51 @@
+"""The command `bsp verify`: the promises of a file, checked one after the other."""
+
+from __future__ import annotations
+
+import sys
+
+from bsp.errors import BspError
+from bsp.verify.mutants import Mutation, mutated
+from bsp.verify.promises import promises_of
+
+LEAST = 0.95  # share of the mutants that the checks of a file must find
+
+
+class NothingPromised(BspError):
+    """A file, or a name in it, has no function that `spec` decorates."""
+
+
+def verified(file: str, limit: int | None, mutate: bool) -> int:
+    """Check the promises of a file, or the one that FILE::name names; print a line for each, and return the status.
+
+    mutate : also check their mutants.
+    Status: 0 if all hold (and, with mutants, at least 95 % of all of these are found), else 1.
+    """
+    path, _, wanted = file.partition("::")
+    promises = promises_of(path)
+    if wanted:
+        promises = {name: promise for name, promise in promises.items() if name == wanted}
+    if not promises:
+        raise NothingPromised(f"{file}: no function here is decorated with bsp.verify.spec(reference)")
+    status = 0
+    every = Mutation([])
+    for name, promise in promises.items():
+        options = promise.options if limit is None else promise.options | {"limit": limit}
+        promise.options = options
+        try:
+            found = promise.check()
+        except AssertionError as wrong:
+            print(f"{name}: refuted\n{wrong}")
+            status = 1
+            continue
+        print(f"{name}: {found}")
+        if mutate:
+            mutants = mutated(promise.program, promise.specification, **options)
+            print(f"{name}: {mutants}")
+            every.mutants.extend(mutants.mutants)
+    if mutate:
+        killed, count = len(every.mutants) - len(every.survivors), len(every.mutants)
+        print(f"all: {killed} of {count} mutants found ({every.share:.0%}); at least {LEAST:.0%} are asked for")
+        status = status or int(every.share < LEAST)
+    sys.stdout.flush()
+    return status

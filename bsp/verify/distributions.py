@@ -1,0 +1,147 @@
+"""Distributions: how the processes' local data represent global data, and the laws that they must obey.
+
+A distribution takes a process's part of a global value, and puts parts back into one.  Neither communicates: they only
+relate representations (Xu, section 3.3.5).  Laws: taking leaves the global value alone; putting all parts back gives
+it again, in whatever order the processes come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+
+class Unlawful(AssertionError):
+    """A distribution that breaks one of its laws, or local data that represent nothing."""
+
+
+class Distribution:
+    """A distribution of arrays along their first axis, given by the positions of each process.
+
+    positions : (length, pid, nprocs) to the positions, in ascending order, that the process has.
+    """
+
+    def __init__(self, positions: Callable[[int, int, int], Any], name: str = "a distribution") -> None:
+        self._positions = positions
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def take(self, whole: Any, pid: int, nprocs: int) -> Any:
+        """Return a process's part of a global value; a copy."""
+        array = np.asarray(whole)
+        return array[self._positions(len(array), pid, nprocs)].copy()
+
+    def put(self, whole: Any, part: Any, pid: int, nprocs: int) -> None:
+        """Write a process's part into a global array of the right shape."""
+        at = self._positions(len(whole), pid, nprocs)
+        given = np.asarray(part)
+        if given.shape != whole[at].shape:
+            raise Unlawful(f"process {pid} returned shape {given.shape}; its part by {self} has {whole[at].shape}")
+        whole[at] = given
+
+
+def Blocks() -> Distribution:
+    """Return the distribution in ranges of about equal length, in the order of processes."""
+    return Distribution(lambda n, pid, p: slice(n * pid // p, n * (pid + 1) // p), "Blocks()")
+
+
+def Cyclic() -> Distribution:
+    """Return the distribution in turn: process k has positions k, k + p, k + 2p, ..."""
+    return Distribution(lambda n, pid, p: slice(pid, None, p), "Cyclic()")
+
+
+class Everywhere(Distribution):
+    """The distribution of values that every process has whole; the copies must agree."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda n, pid, p: slice(None), "Everywhere()")
+
+    def take(self, whole: Any, pid: int, nprocs: int) -> Any:
+        """Return a copy of the whole."""
+        return whole.copy() if isinstance(whole, np.ndarray) else whole
+
+    def put(self, whole: Any, part: Any, pid: int, nprocs: int) -> None:
+        """Write the whole; processes with other values write over it, which is seen as a difference."""
+        given = np.asarray(part)
+        if given.shape != whole.shape:
+            raise Unlawful(f"process {pid} returned shape {given.shape}; the specification has {whole.shape}")
+        whole[...] = given
+
+
+class OnRoot(Everywhere):
+    """The distribution of values that one process has; the others have None."""
+
+    def __init__(self, root: int = 0) -> None:
+        super().__init__()
+        self.root, self.name = root, f"OnRoot({root})"
+
+    def take(self, whole: Any, pid: int, nprocs: int) -> Any:
+        """Return a copy of the whole, or None."""
+        return super().take(whole, pid, nprocs) if pid == self.root else None
+
+    def put(self, whole: Any, part: Any, pid: int, nprocs: int) -> None:
+        """Write the whole, if the process is the root."""
+        if pid == self.root:
+            super().put(whole, part, pid, nprocs)
+
+
+def collected(by: Distribution, parts: list[Any], like: Any) -> np.ndarray:
+    """Return the global array of all parts, of the shape of `like`.
+
+    Raises Unlawful if the order of the processes changes it, or some element is no process's.
+    """
+    wanted = np.asarray(like)
+    found = []
+    for order in (range(len(parts)), reversed(range(len(parts)))):
+        whole = np.full(wanted.shape, _Unwritten, object)
+        _put_all(by, whole, parts, order)
+        found.append(whole)
+    forward, backward = found
+    missing = np.array([each is _Unwritten for each in forward.reshape(-1)], bool).reshape(forward.shape)
+    if missing.any():
+        at = tuple(int(k) for k in np.argwhere(missing)[0])
+        raise Unlawful(f"element {list(at)} of the result is no process's by {by}")
+    different = np.array(forward != backward, bool)
+    if different.any():
+        at = tuple(int(k) for k in np.argwhere(np.atleast_1d(different))[0])[: wanted.ndim]
+        raise Unlawful(
+            f"element {list(at)} of the result is {forward[at]!r} or {backward[at]!r}, as the last process that has it "
+            f"by {by}: they must agree"
+        )
+    return forward
+
+
+class _Unwritten:
+    """The value of elements that no process has written."""
+
+
+def _put_all(by: Distribution, whole: np.ndarray, parts: list[Any], order: Iterable[int]) -> None:
+    for pid in order:
+        by.put(whole, parts[pid], pid, len(parts))
+
+
+def lawful(by: Distribution, lengths: Iterable[int] = range(8), nprocs: Iterable[int] = range(1, 6)) -> None:
+    """Check the laws of a distribution for small lengths and numbers of processes; raise Unlawful for the first breach.
+
+    Round trip: putting back what all processes have taken gives the global value.  Taking leaves it alone.  The order
+    in which processes put does not matter.
+    """
+    counts = list(nprocs)
+    for n in lengths:
+        for p in counts:
+            whole = np.arange(n * 2).reshape(n, 2) + 1
+            kept = whole.copy()
+            parts = [by.take(whole, pid, p) for pid in range(p)]
+            where = f"for {n} elements on {p} processes"
+            if (whole != kept).any():
+                raise Unlawful(f"{by}: taking a part changes the global value, {where}")
+            try:
+                again = collected(by, parts, whole)
+            except Unlawful as wrong:
+                raise Unlawful(f"{by}, {where}: {wrong}") from None
+            if (again != whole).any():
+                raise Unlawful(f"{by}: putting the parts back does not give the global value, {where}")
