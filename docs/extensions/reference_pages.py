@@ -88,6 +88,7 @@ def groups() -> list[Group]:
         Group("linalg", "Linear algebra: bsp.arrays.linalg", "bsp.arrays.linalg", exported("bsp.arrays.linalg")),
         Group("fft", "Fourier transforms: bsp.arrays.fft", "bsp.arrays.fft", exported("bsp.arrays.fft")),
         Group("random", "Random arrays: bsp.arrays.random", "bsp.arrays.random", exported("bsp.arrays.random")),
+        Group("sparse", "Sparse matrices: bsp.arrays.sparse", "bsp.arrays.sparse", exported("bsp.arrays.sparse")),
         Group(
             "matmul",
             "Matrix products: bsp.algorithms.matmul",
