@@ -241,8 +241,6 @@ class SparseArray:
 
             return multiplied(self, other if isinstance(other, SparseArray) else self._like(other), semiring)
         x = self._operand(other, "dot")  # type: ignore[arg-type]
-        if x.ndim == 2 and not x.shape[1]:
-            return self._times_dense(x, "dot")
         factors = self._gathered(x, False)
         products = asarray(multiply(self.entries[:, None] if x.ndim == 2 else self.entries, factors))
         dtype = semiring.dtype(products.dtype)
@@ -271,11 +269,9 @@ class SparseArray:
         x = self._operand(other, sign)
         dtype = np.result_type(self.dtype, x.dtype)
         work = do.TRANSPOSED if self._flipped else do.PRODUCT
-        if x.ndim == 2 and not x.shape[1]:
-            from bsp.arrays.api.creation import zeros
-
-            return zeros((self.shape[0], 0), dtype)
-        return wrap(do.applied(work, self._pattern, [self._entries, x._node], dtype, x.shape[1] if x.ndim == 2 else 0))
+        return wrap(
+            do.applied(work, self._pattern, [self._entries, x._node], dtype, x.shape[1] if x.ndim == 2 else None)
+        )
 
     def _mapped(self, call: Callable[[Array], Array]) -> SparseArray:
         return self.with_entries(call(self.entries))
@@ -291,6 +287,8 @@ class SparseArray:
 
     def conj(self) -> SparseArray:
         """Return the complex conjugate.  Lazy."""
+        if self.dtype.kind != "c":
+            return self
         return self._mapped(lambda entries: np.conjugate(entries))  # type: ignore[arg-type,return-value]
 
     def power(self, n: float) -> SparseArray:
@@ -345,7 +343,7 @@ class SparseArray:
     def _gathered(self, x: Array, by_row: bool) -> Array:
         """Return the elements of a vector, or the rows of a matrix, at the rows or columns of the entries.  Lazy."""
         work = do.AT_ROWS if by_row != self._flipped else do.AT_COLUMNS
-        return wrap(do.applied(work, self._pattern, [x._node], x.dtype, x.shape[1] if x.ndim == 2 else 0))
+        return wrap(do.applied(work, self._pattern, [x._node], x.dtype, x.shape[1] if x.ndim == 2 else None))
 
     def __add__(self, other: Any) -> Any:
         return self._sum_with(other, lambda a, b: a + b, "+")
@@ -432,7 +430,7 @@ class SparseArray:
         """Return the entries of each column (axis 0) or row combined by a ufunc; `empty` where there are none."""
         along_rows = (self._axis(axis) == 1) != self._flipped  # rows of what is stored
         work = do.combining(ufunc, empty, "rows" if along_rows else "columns")
-        wide = entries.shape[1] if entries.ndim == 2 else 0
+        wide = entries.shape[1] if entries.ndim == 2 else None
         return wrap(do.applied(work, self._pattern, [entries._node], entries.dtype, wide))
 
     def _extreme(self, axis: int | None, ufunc: np.ufunc) -> Array:
@@ -482,8 +480,9 @@ def of_rows(rows: Any, bounds: tuple[int, ...], columns: tuple[int, ...]) -> Spa
     here = world()
     rows.sum_duplicates()
     small = np.int32 if max(columns[-1], rows.nnz) < 2**31 else np.int64
-    pattern = made(here, bounds, columns, rows.indptr.astype(small, copy=False), rows.indices.astype(small, copy=False))
+    indptr, indices = rows.indptr.astype(small, copy=False), rows.indices.astype(small, copy=False)
+    pattern, dtype = made(here, bounds, columns, indptr, indices, rows.dtype)
     layout = pattern.outline.lines["entries"]
     at = (here.pid if here.nprocs > 1 else 0,)
-    entries = made_of((pattern.outline.entries[-1],), rows.dtype, layout, {at: rows.data})
+    entries = made_of((pattern.outline.entries[-1],), dtype, layout, {at: rows.data.astype(dtype, copy=False)})
     return SparseArray(pattern, entries._node)

@@ -23,7 +23,7 @@ from xxhash import xxh3_64
 
 from bsp.arrays.errors import ArrayError
 from bsp.arrays.execution.world import World, world
-from bsp.arrays.expressions.graph import PARAM, Kind, Node
+from bsp.arrays.expressions.graph import PARAM, DType, Kind, Node
 from bsp.arrays.expressions.layout import Axis, Layout, Shape, layout_of, replicated
 from bsp.arrays.procedures import line_layout
 from bsp.transport.header import digest
@@ -239,12 +239,20 @@ class Pattern:
         return self.stop - self.first + len(self.far.needed)
 
 
-def made(here: World, rows: Bounds, columns: Bounds, indptr: np.ndarray, indices: np.ndarray) -> Pattern:
-    """Return the pattern of all processes' own rows.  Collective.  Cost: p words, one superstep."""
+def made(
+    here: World, rows: Bounds, columns: Bounds, indptr: np.ndarray, indices: np.ndarray, dtype: DType
+) -> tuple[Pattern, DType]:
+    """Return the pattern of all processes' own rows, and the element type of all their entries.  Collective.
+
+    dtype : of this process's entries; processes without entries have no say in the result.
+    Cost: p words, one superstep.
+    """
     own = digest(rows, columns), _bytes_of(indptr, indices)
-    told = here.private.allgather((len(indices), digest(own)))
-    entries = (0, *np.cumsum([count for count, _ in told]).tolist())
-    return Pattern(_outline(rows, columns, entries, digest(told)), indptr, indices, here.pid)
+    told = here.private.allgather((len(indices), digest(own), dtype.str))
+    entries = (0, *np.cumsum([count for count, _, _ in told]).tolist())
+    outline = _outline(rows, columns, entries, digest([each[:2] for each in told]))
+    common = np.result_type(*[np.dtype(each) for count, _, each in told if count or not entries[-1]])
+    return Pattern(outline, indptr, indices, here.pid), common
 
 
 def _bytes_of(*arrays: np.ndarray) -> bytes:
