@@ -23,7 +23,7 @@ from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.planning.plan import Explanation
 from bsp.arrays.procedures import computed, made_of
 from bsp.arrays.sparse import operations as do
-from bsp.arrays.sparse.pattern import Pattern, made
+from bsp.arrays.sparse.pattern import Pattern, made, read_only
 from bsp.arrays.sparse.semirings import Semiring
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class SparseArray:
         """Return the values of this process's entries.  Collective if they are lazy."""
         self._pattern.has_places()
         (node,) = computed(self._entries)
-        return node.value[(world().pid if world().nprocs > 1 else 0,)]
+        return read_only(node.value[(world().pid if world().nprocs > 1 else 0,)])
 
     def compute(self) -> scipy.sparse.csr_array:
         """Return the whole matrix as scipy's CSR array on every process.  Collective.  Cost: h = 2 nnz + n words."""

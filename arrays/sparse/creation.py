@@ -176,7 +176,7 @@ def from_local(rows: ScipyMatrix | ArrayLike) -> SparseArray:
     here = world()
 
     def checked() -> Any:
-        own = scipy.sparse.csr_array(rows)
+        own = scipy.sparse.csr_array(rows, copy=True)
         if own.ndim != 2:
             raise ArrayError(f"from_local: {own.ndim} axes; rows of a matrix have 2")
         return own
@@ -205,7 +205,7 @@ def of_function(
 ) -> SparseArray:
     """Return the sparse array of which `make(start, stop)` returns rows, as a scipy.sparse matrix.  Collective, S = 1.
 
-    make : is called on each process for its own rows.
+    make : is called on each process for its own rows; what it returns becomes the array's.
     bounds : by default each process makes as many rows as the others.
     """
     here = world()

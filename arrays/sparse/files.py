@@ -121,11 +121,11 @@ def read_mtx(path: PathLike, *, bounds: Sequence[int] | None = None) -> SparseAr
 
     header = MarketHeader(*same_everywhere(call, agreed(call, open_)))
     both = header.symmetry != "general"
-    _fits(call, header.entries * (1 + both), header.dtype)
+    _fits(call, header.rows, header.entries * (1 + both), header.dtype)
     found: list[Any] = []
 
     def work() -> int:
-        table, place = _table(opened[0], None)
+        table, place = _table(opened[0], "%")
         rows, columns = (
             _indices(table, k, 1, length, place)
             for k, length in enumerate((header.rows, header.columns))
@@ -153,14 +153,14 @@ def _values(table: np.ndarray, header: MarketHeader) -> np.ndarray:
     return np.ascontiguousarray(table[:, 2])
 
 
-def _fits(call: str, entries: int, dtype: np.dtype[Any]) -> None:
-    """Raise PlanTooLarge if a process's even share of the entries, as triples and as rows, exceeds its memory."""
+def _fits(call: str, rows: int, entries: int, dtype: np.dtype[Any]) -> None:
+    """Raise PlanTooLarge if a process's share of rows, and of entries as triples and as rows, exceeds its memory."""
     here = world()
-    needed = -(-entries // here.nprocs) * (16 + dtype.itemsize + 4 + dtype.itemsize)
+    needed = -(-entries // here.nprocs) * (16 + dtype.itemsize + 4 + dtype.itemsize) + -(-rows // here.nprocs) * 16
     if here.memory and needed > here.memory:
         raise PlanTooLarge(
-            f"{call} needs {in_bytes(needed)} on each process for {entries} entries, limit {in_bytes(here.memory)}; "
-            "take more processes"
+            f"{call} needs {in_bytes(needed)} on each process for {rows} rows with {entries} entries, limit "
+            f"{in_bytes(here.memory)}; take more processes"
         )
 
 
@@ -212,7 +212,7 @@ def read_edges(
     dtype : of the values.  With float values, indices and weights are exact up to 2^53, from Parquet always.
     bounds : of the processes' rows, as in `from_coo`.
     Cost: one superstep to read and to agree on it, and those of `from_coo`; see `lines_of` for compressed text.
-    Raises NoSuchFile, FileError, or FormatError with the line or row.
+    Raises NoSuchFile, FileError, or FormatError with the line or row; PlanTooLarge if the rows do not fit in memory.
     """
     call = f"read_edges({os.fspath(path)!r})"
     if base not in (0, 1):
@@ -243,9 +243,11 @@ def read_edges(
         limits = shape or (_EXACT, _EXACT)
         rows, others = (_indices(table, k, base, length, place) for k, length in enumerate(limits))
         found.extend((rows, others, np.ones(len(table), kind) if weights is None else table[:, 2].astype(kind)))
-        return int(rows.max(initial=-1)) + 1, int(others.max(initial=-1)) + 1
+        return int(rows.max(initial=-1)) + 1, int(others.max(initial=-1)) + 1, len(rows)
 
-    most = max(max(each) for each in agreed(call, work))
+    told = agreed(call, work)
+    most = max(max(each[:2]) for each in told)
+    _fits(call, shape[0] if shape else most, sum(each[2] for each in told), kind)
     rows, others, values = found
     if symmetric:
         other = rows != others
@@ -355,7 +357,7 @@ def read_npz(path: PathLike, *, bounds: Sequence[int] | None = None) -> SparseAr
             return form, shape, count, _HELD.native(dtype).str
 
     form, shape, count, kind = same_everywhere(call, agreed(call, opened))
-    _fits(call, count, np.dtype(kind))
+    _fits(call, shape[form == "csc"], count, np.dtype(kind))
     low, high = (count * k // here.nprocs for k in (here.pid, here.pid + 1))
     if form == "coo":
         found: list[np.ndarray] = []

@@ -34,6 +34,15 @@ _REQUESTS = "far columns of a sparse pattern"
 Bounds = tuple[int, ...]  # of consecutive shares: process k has positions bounds[k] to bounds[k + 1]
 
 
+def read_only(values: Any) -> Any:
+    """Return a view of an array that refuses to be written to; an array without values as it is."""
+    if not isinstance(values, np.ndarray):
+        return values
+    found = values.view()
+    found.flags.writeable = False
+    return found
+
+
 def even(length: int, nprocs: int) -> Bounds:
     """Return the bounds of shares of equal length, up to one."""
     return tuple(length * k // nprocs for k in range(nprocs + 1))
@@ -158,7 +167,8 @@ class Pattern:
 
     def __init__(self, outline: Outline, indptr: np.ndarray, indices: np.ndarray, pid: int) -> None:
         self.outline = outline
-        self.indptr, self.indices = indptr, indices
+        self.indptr: np.ndarray = read_only(indptr)
+        self.indices: np.ndarray = read_only(indices)
         self.pid = pid
         self.first, self.stop = outline.columns[pid], outline.columns[pid + 1]  # of the own columns
         self._far: Far | None = None

@@ -330,3 +330,21 @@ def test_the_element_type_does_not_depend_on_who_has_entries(dtype: Any, nprocs:
             same(found, wanted)
 
     bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2])
+@pytest.mark.parametrize("make", [sparse.from_scipy, sparse.from_local])
+def test_arrays_share_no_memory_that_a_caller_writes_to(make: Callable[[Any], sparse.SparseArray], nprocs: int) -> None:
+    def main(proc: bsp.Process) -> None:
+        W = ss.csr_array((np.array([1.0, 2, 3, 4]), np.array([2, 0, 1, 1]), np.array([0, 2, 4])), shape=(2, 3))
+        before = [each.tolist() for each in (W.data, W.indices, W.indptr)]
+        A = make(W)  # whose entries are sorted, and duplicates summed
+        assert [each.tolist() for each in (W.data, W.indices, W.indptr)] == before
+        wanted = A.compute().toarray()
+        W.data[:] = 99
+        for part in (A.local().data, A.local().indices, A.T.local().indptr, *A.triples()[2:]):
+            with pytest.raises(ValueError, match="read-only"):
+                part[:1] = 0
+        same(A, wanted)
+
+    bsp.run(main, nprocs=nprocs)
