@@ -23,6 +23,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bsp.coarray import Coarray, Pending
     from bsp.cost.model import Machine
     from bsp.cost.prediction.predict import Prediction, predict
@@ -69,9 +71,14 @@ if TYPE_CHECKING:
     from bsp.session.session import Session
     from bsp.world import process
 
+    def parallel(function: Callable[..., Any]) -> Callable[..., Any]:  # of bsp.arrays, which is not imported here
+        """Return a function for distributed arrays: see `bsp.arrays.loops.parallel`."""
+
+
 __version__ = "0.1.0"
 
 _HOMES = {
+    "arrays.loops": ("parallel",),
     "coarray": ("Coarray", "Pending"),
     "cost.model": ("Machine",),
     "cost.prediction.predict": ("Prediction", "predict"),
@@ -99,7 +106,7 @@ __all__ = [
     "Prediction", "Process", "ProcessExited", "ProcessFailed", "PutOutOfRange", "RegistrationMismatch",
     "ScheduleDependence", "Session", "SessionEnded", "ShapeError", "State", "SyncMismatch", "TraceError",
     "TransferMismatch", "Undeclared", "UnknownAlgorithm", "UnknownOperation", "ValueNeeded", "WrongThread", "expect",
-    "predict", "process", "run",
+    "parallel", "predict", "process", "run",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # type checkers read the imports above, and report names that do not exist

@@ -13,13 +13,14 @@ import pytest
 import bsp
 
 PACKAGES = [
-    "bsp", "bsp.arrays", "bsp.arrays.fft", "bsp.arrays.files", "bsp.arrays.linalg", "bsp.arrays.procedures",
-    "bsp.arrays.random", "bsp.arrays.sparse", "bsp.algorithms", "bsp.algorithms.glm", "bsp.algorithms.graphs",
-    "bsp.algorithms.krylov", "bsp.algorithms.matmul", "bsp.algorithms.qr", "bsp.verify",
+    "bsp", "bsp.arrays", "bsp.arrays.fft", "bsp.arrays.files", "bsp.arrays.linalg", "bsp.arrays.loops",
+    "bsp.arrays.procedures", "bsp.arrays.random", "bsp.arrays.sparse", "bsp.algorithms", "bsp.algorithms.glm",
+    "bsp.algorithms.graphs", "bsp.algorithms.krylov", "bsp.algorithms.matmul", "bsp.algorithms.qr", "bsp.sketch",
+    "bsp.verify",
 ]  # fmt: skip
 # names of a namespace beside `__all__`: those that `from ... import *` would put in place of Python's own, or modules
 BESIDE = {
-    "bsp": {"__version__", "arrays", "algorithms"},
+    "bsp": {"__version__", "algorithms", "arrays", "graphs", "sketch", "verify"},
     "bsp.arrays": {
         "__array_api_version__", "bool", "complex64", "complex128", "float32", "float64", "int8", "int16", "int32",
         "int64", "uint8", "uint16", "uint32", "uint64",

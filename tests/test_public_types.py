@@ -250,6 +250,7 @@ def test_every_public_name_has_a_type(reports: list[Report]) -> None:
 
 ON = "handed on to the function that the caller gives"
 OPTIONS = "of the format, which the name of the file chooses"
+CHECK = "of bsp.verify.equivalent"
 VALUE = "numbers, arrays, or any values that the operation combines"
 UNTYPED: dict[str, tuple[tuple[str, ...], str]] = {
     **{f"bsp.Process.{name}": (("value",), VALUE) for name in ("reduce", "allreduce", "scan", "exscan")},
@@ -262,6 +263,10 @@ UNTYPED: dict[str, tuple[tuple[str, ...], str]] = {
     "bsp.arrays.procedures.from_whole": (("values",), "an array of NumPy, or one without values"),
     "bsp.arrays.procedures.remember": (("value",), "any value"),
     "bsp.arrays.procedures.told": (("message",), "any value"),
+    "bsp.arrays.loops.Parallel.check": (("args",), ON),
+    "bsp.arrays.loops.Parallel.with_numpy": (("args", "kwargs"), ON),
+    "bsp.sketch.complete": (("options",), CHECK), "bsp.verify.mutated": (("options",), CHECK),
+    "bsp.verify.spec": (("options",), CHECK),
     "bsp.arrays.write_hdf5": (("options",), "of h5py"),
     "bsp.arrays.sparse.load": (("options",), OPTIONS),
     "bsp.algorithms.glm.GLM.set_params": (("params",), "of the model, each with a type of its own"),

@@ -33,6 +33,7 @@ bsp/command
 bsp/session
 bsp/runner
 bsp/verify
+bsp/sketch
 bsp/__init__
 bsp/cost/probe
 
@@ -65,6 +66,7 @@ arrays/sparse
 arrays/in_place
 arrays/namespace
 arrays/__init__
+arrays/loops
 
 algorithms/__init__
 algorithms/glm/links

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 class Unlawful(AssertionError):
@@ -30,12 +31,12 @@ class Distribution:
     def __repr__(self) -> str:
         return self.name
 
-    def take(self, whole: Any, pid: int, nprocs: int) -> Any:
+    def take(self, whole: ArrayLike, pid: int, nprocs: int) -> Any:
         """Return a process's part of a global value; a copy."""
         array = np.asarray(whole)
         return array[self._positions(len(array), pid, nprocs)].copy()
 
-    def put(self, whole: Any, part: Any, pid: int, nprocs: int) -> None:
+    def put(self, whole: np.ndarray, part: ArrayLike, pid: int, nprocs: int) -> None:
         """Write a process's part into a global array of the right shape."""
         at = self._positions(len(whole), pid, nprocs)
         given = np.asarray(part)
@@ -60,11 +61,11 @@ class Everywhere(Distribution):
     def __init__(self) -> None:
         super().__init__(lambda n, pid, p: slice(None), "Everywhere()")
 
-    def take(self, whole: Any, pid: int, nprocs: int) -> Any:
+    def take(self, whole: ArrayLike, pid: int, nprocs: int) -> Any:
         """Return a copy of the whole."""
         return whole.copy() if isinstance(whole, np.ndarray) else whole
 
-    def put(self, whole: Any, part: Any, pid: int, nprocs: int) -> None:
+    def put(self, whole: np.ndarray, part: ArrayLike, pid: int, nprocs: int) -> None:
         """Write the whole; processes with other values write over it, which is seen as a difference."""
         given = np.asarray(part)
         if given.shape != whole.shape:
@@ -79,11 +80,11 @@ class OnRoot(Everywhere):
         super().__init__()
         self.root, self.name = root, f"OnRoot({root})"
 
-    def take(self, whole: Any, pid: int, nprocs: int) -> Any:
+    def take(self, whole: ArrayLike, pid: int, nprocs: int) -> Any:
         """Return a copy of the whole, or None."""
         return super().take(whole, pid, nprocs) if pid == self.root else None
 
-    def put(self, whole: Any, part: Any, pid: int, nprocs: int) -> None:
+    def put(self, whole: np.ndarray, part: ArrayLike, pid: int, nprocs: int) -> None:
         """Write the whole, if the process is the root."""
         if pid == self.root:
             super().put(whole, part, pid, nprocs)

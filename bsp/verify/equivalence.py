@@ -32,7 +32,7 @@ class Counterexample(AssertionError):
         exception of the program.
     """
 
-    def __init__(self, text: str, case: Case, inputs: Sequence[Any], found: Any, wanted: Any) -> None:
+    def __init__(self, text: str, case: Case, inputs: Sequence[Any], found: object, wanted: object) -> None:
         super().__init__(text)
         self.case, self.inputs, self.found, self.wanted = case, tuple(inputs), found, wanted
 

@@ -65,7 +65,7 @@ ARRAYS = [
 ]  # fmt: skip
 CONSTANTS = {"e", "pi", "inf", "nan", "newaxis"}  # documented by hand in reference/arrays.md
 
-PROCESSES = ["process", "Process", "Coarray", "Pending", "Message", "State", "run", "Session", "expect"]
+PROCESSES = ["process", "Process", "Coarray", "Pending", "Message", "State", "run", "Session", "expect", "parallel"]
 COST = ["Machine", "Prediction", "predict"]
 
 
@@ -87,6 +87,7 @@ def groups() -> list[Group]:
     found += [
         Group("linalg", "Linear algebra: bsp.arrays.linalg", "bsp.arrays.linalg", exported("bsp.arrays.linalg")),
         Group("fft", "Fourier transforms: bsp.arrays.fft", "bsp.arrays.fft", exported("bsp.arrays.fft")),
+        Group("loops", "Loops over elements: bsp.parallel", "bsp.arrays.loops", exported("bsp.arrays.loops")),
         Group("random", "Random arrays: bsp.arrays.random", "bsp.arrays.random", exported("bsp.arrays.random")),
         Group("sparse", "Sparse matrices: bsp.arrays.sparse", "bsp.arrays.sparse", exported("bsp.arrays.sparse")),
         Group(
@@ -96,6 +97,8 @@ def groups() -> list[Group]:
             exported("bsp.algorithms.matmul"),
         ),
         Group("qr", "QR and its uses: bsp.algorithms.qr", "bsp.algorithms.qr", exported("bsp.algorithms.qr")),
+        Group("sketch", "Synthesis: bsp.sketch", "bsp.sketch", exported("bsp.sketch")),
+        Group("verify", "Verification: bsp.verify", "bsp.verify", exported("bsp.verify")),
         Group("glm", "Regression: bsp.algorithms.glm", "bsp.algorithms.glm", exported("bsp.algorithms.glm")),
     ]
     return found

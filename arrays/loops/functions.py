@@ -1,0 +1,246 @@
+"""Functions whose loops over elements have become array statements, and what was made of each loop."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+import inspect
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import bsp.arrays as ba
+from bsp.arrays.array import Array
+from bsp.arrays.loops.dependences import independent
+from bsp.arrays.loops.nests import ElementStatement, LoopRange, LoopStays, flat, names_in, range_of
+from bsp.arrays.loops.statements import array_statements
+from bsp.arrays.planning.plan import Explanation
+
+
+class LoopReport(NamedTuple):
+    """One loop of a function: its line, whether it is carried out at once, and what it became or why it stayed."""
+
+    line: int
+    parallel: bool
+    text: str
+
+
+def _span(start: int, stop: int, step: int = 1) -> slice:
+    """Return the slice of the positions of a loop; IndexError if it would begin before the array."""
+    if stop <= start:
+        return slice(0, 0)
+    if start < 0:
+        raise IndexError(f"a loop reaches position {start}: elements before the first are not taken from the end")
+    return slice(int(start), int(stop), int(step))
+
+
+class Parallel:
+    """A function whose loops over elements are array statements.
+
+    source : its text.  loops : what became of each loop.
+
+    Called with distributed arrays, it runs on these.  NumPy's arrays, which every process must have alike, are dealt,
+    and what the function writes into them is written back; its results are NumPy's arrays then.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        source = textwrap.dedent(inspect.getsource(function))
+        tree = next(node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
+        tree.decorator_list = []
+        first = function.__code__.co_firstlineno
+        self.loops: list[LoopReport] = []
+        self._offset = first - 1
+        tree.body = self._statements(tree.body, tree)
+        self._tree = ast.fix_missing_locations(tree)
+        self.source = _readable(tree)
+
+    def _statements(self, body: Sequence[ast.stmt], function: ast.FunctionDef) -> list[ast.stmt]:
+        found: list[ast.stmt] = []
+        for node in body:
+            if isinstance(node, ast.For):
+                found += self._loop(node, function)
+                continue
+            for name in ("body", "orelse"):
+                inner = getattr(node, name, None)
+                if isinstance(inner, list) and inner and isinstance(inner[0], ast.stmt):
+                    setattr(node, name, self._statements(inner, function))
+            found.append(node)
+        return found
+
+    def _loop(self, node: ast.For, function: ast.FunctionDef) -> list[ast.stmt]:
+        """Return what takes the place of a loop: array statements; or the loop itself, with those inside it."""
+        try:
+            made = _nest([range_of(node)], node, function)
+        except LoopStays as refused:
+            inner = self._statements(node.body, function)
+            line = (refused.line or node.lineno) + self._offset
+            self.loops.append(LoopReport(node.lineno + self._offset, False, f"stays: line {line}: {refused}"))
+            node.body = inner
+            return [node]
+        text = "; ".join(map(_readable, made))
+        self.loops.append(LoopReport(node.lineno + self._offset, True, text))
+        return made
+
+    def explain(self) -> Explanation:
+        """Return what became of each loop as text, by lines."""
+        lines = [f"line {each.line}: {'becomes ' if each.parallel else ''}{each.text}" for each in sorted(self.loops)]
+        return Explanation("\n".join(lines) or "no loops")
+
+    def _made(self, module: Any) -> Callable[..., Any]:
+        space = dict(self.function.__globals__) | dict(inspect.getclosurevars(self.function).nonlocals)
+        for name, value in list(space.items()):
+            if value is np:
+                space[name] = module
+        space |= {"_np": module, "_span": _span}
+        exec(compile(ast.Module([self._tree], []), f"<loops of {self.function.__name__}>", "exec"), space)
+        found: Callable[..., Any] = space[self._tree.name]
+        return found
+
+    def with_numpy(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the array statements by NumPy, in this process alone."""
+        return self._made(np)(*args, **kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the function on distributed arrays.  Collective."""
+        theirs = {id(each): each for each in (*args, *kwargs.values()) if isinstance(each, np.ndarray) and each.ndim}
+        ours = {key: ba.asarray(each) for key, each in theirs.items()}
+        ours_or = lambda each: ours.get(id(each), each)  # noqa: E731
+        result = self._made(ba)(*map(ours_or, args), **{name: ours_or(each) for name, each in kwargs.items()})
+        if any(isinstance(each, Array) for each in (*args, *kwargs.values())) or not theirs:
+            return result
+        for key, array in ours.items():
+            found = array.compute()
+            if not np.array_equal(found, theirs[key], equal_nan=found.dtype.kind in "fc"):
+                theirs[key][...] = found
+        return _plain(result)
+
+    def check(self, *args: Any) -> None:
+        """Compare with the function itself on some arguments, by NumPy; AssertionError where they differ."""
+        once, again = (copy.deepcopy(args) for _ in range(2))
+        wanted, found = self.function(*once), self.with_numpy(*again)
+        for a, b in zip(_leaves((wanted, once)), _leaves((found, again)), strict=True):
+            if not np.allclose(a, b, equal_nan=True):
+                raise AssertionError(
+                    f"{self.function.__name__}: the array statements give {b!r:.200}, the loops {a!r:.200}"
+                )
+
+
+class _Readable(ast.NodeTransformer):
+    """Write spans as slices, and the module's name as people do."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Write a span as a slice."""
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id == "_span":
+            return ast.Slice(*node.args)
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """Write the module's name."""
+        return ast.Name("np", node.ctx) if node.id == "_np" else node
+
+
+def _readable(tree: ast.AST) -> str:
+    """Return a tree as text that people read, and could paste."""
+    return ast.unparse(ast.fix_missing_locations(_Readable().visit(copy.deepcopy(tree))))
+
+
+def _plain(result: Any) -> Any:
+    if isinstance(result, Array):
+        values = result.compute()
+        return values if values.ndim else values[()]
+    if isinstance(result, (tuple, list)):
+        return type(result)(map(_plain, result))
+    return result
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, (tuple, list)):
+        return [leaf for each in value for leaf in _leaves(each)]
+    return [] if value is None or isinstance(value, str) else [value]
+
+
+def _nest(loops: list[LoopRange], node: ast.For, function: ast.FunctionDef) -> list[ast.stmt]:
+    """Return the array statements of a nest, of which the outer loops are given; LoopStays if it is none."""
+    parts = list(flat(node.body))
+    inner = [each for each in parts if isinstance(each, ast.For)]
+    if inner and len(parts) == 1:
+        new = range_of(inner[0])
+        if names_in(new.start) & {loop.name for loop in loops} or names_in(new.stop) & {loop.name for loop in loops}:
+            raise LoopStays(inner[0], f"the range of {new.name} depends on {loops[-1].name}")
+        return _nest([*loops, new], inner[0], function)
+    if inner:
+        raise LoopStays(inner[0], "stands beside other statements in its loop")
+    statements = [each for each in parts if isinstance(each, ElementStatement)]
+    _own_names(loops, statements, node, function)
+    independent(loops, _substituted(statements))
+    return array_statements(loops, statements)
+
+
+def _substituted(statements: Sequence[ElementStatement]) -> list[ElementStatement]:
+    """Return the statements with the values of the iteration's own names in their place."""
+    from bsp.arrays.loops.statements import _with
+
+    names: dict[str, ast.expr] = {}
+    found = []
+    for each in statements:
+        value = _with(names, each.value)
+        condition = None if each.condition is None else _with(names, each.condition)
+        if isinstance(each.target, ast.Name) and each.update is None:
+            names[each.target.id] = value
+        found.append(each._replace(value=value, condition=condition))
+    return found
+
+
+def _own_names(
+    loops: Sequence[LoopRange], statements: Sequence[ElementStatement], node: ast.For, function: ast.FunctionDef
+) -> None:
+    """Raise LoopStays if a name that an iteration sets is read before, or outside of the nest."""
+    own = {each.target.id for each in statements if isinstance(each.target, ast.Name) and each.update is None}
+    inside = {id(each) for each in ast.walk(node)}
+    for name in ast.walk(function):
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load) and name.id in own and id(name) not in inside:
+            raise LoopStays(node, f"{name.id} is used outside of the loop")
+    done: set[str] = set()
+    written: set[str] = set()
+    for each in statements:
+        read = names_in(each.value) | (names_in(each.condition) if each.condition is not None else set())
+        if isinstance(each.target, ast.Name):
+            if (each.target.id in own and each.target.id in read) or each.target.id in {loop.name for loop in loops}:
+                raise LoopStays(each.node, f"{each.target.id} depends on the iteration before")
+            if each.update is None:
+                if read & written:  # its text would be put after the write
+                    raise LoopStays(each.node, f"{each.target.id} is of an array that the iteration has written")
+                done.add(each.target.id)
+            elif each.target.id in own:
+                raise LoopStays(each.node, f"{each.target.id} depends on the iteration before")
+        else:
+            written.add(_array(each))
+            for other in statements:
+                sets = isinstance(other.target, ast.Name) and other.update is None
+                if sets and _array(each) in names_in(other.value):
+                    raise LoopStays(each.node, f"{_array(each)} is written, and a name was set from it")
+        if (read & own) - done:
+            raise LoopStays(each.node, f"{sorted((read & own) - done)[0]} is used before the iteration sets it")
+
+
+def _array(each: ElementStatement) -> str:
+    node: ast.AST = each.target
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def parallel(function: Callable[..., Any]) -> Parallel:
+    """Return a function for distributed arrays: its loops over elements become array statements, where they may.
+
+    function : of NumPy arrays and numbers, from a file or a notebook.  Loops over range() whose iterations do not
+        depend on each other become slices, sums and contractions; `explain()` names what keeps a loop as it is.
+        What stays is run by every process alike.
+    """
+    return Parallel(function)

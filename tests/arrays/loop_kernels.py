@@ -1,0 +1,353 @@
+"""Kernels with loops, written from their mathematical definitions, and what `bsp.parallel` makes of their loops.
+
+KERNELS: for each its arguments, and how many of its loops become array statements and how many stay.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+RNG = np.random.default_rng(5)
+
+
+def gemm(alpha, beta, C, A, B):
+    n, m = C.shape
+    for i in range(n):
+        for j in range(m):
+            C[i, j] *= beta
+    for i in range(n):
+        for j in range(m):
+            for k in range(A.shape[1]):
+                C[i, j] += alpha * A[i, k] * B[k, j]
+
+
+def two_products(A, B, C):
+    n, m, p = A.shape[0], B.shape[1], C.shape[1]
+    inner, out = np.zeros((n, m)), np.zeros((n, p))
+    for i in range(n):
+        for j in range(m):
+            for k in range(A.shape[1]):
+                inner[i, j] += A[i, k] * B[k, j]
+    for i in range(n):
+        for j in range(p):
+            for k in range(m):
+                out[i, j] += inner[i, k] * C[k, j]
+    return out
+
+
+def atax(A, x):
+    n, m = A.shape
+    inner, y = np.zeros(n), np.zeros(m)
+    for i in range(n):
+        for j in range(m):
+            inner[i] += A[i, j] * x[j]
+    for i in range(n):
+        for j in range(m):
+            y[j] += A[i, j] * inner[i]
+    return y
+
+
+def bicg(A, s, q, p, r):
+    for i in range(A.shape[0]):
+        for j in range(A.shape[1]):
+            s[j] += r[i] * A[i, j]
+            q[i] += A[i, j] * p[j]
+
+
+def gesummv(alpha, beta, A, B, x):
+    y = np.zeros(len(x))
+    for i in range(len(x)):
+        for j in range(len(x)):
+            y[i] += alpha * A[i, j] * x[j] + beta * B[i, j] * x[j]
+    return y
+
+
+def jacobi_1d(steps, A, B):
+    n = len(A)
+    for _ in range(steps):
+        for i in range(1, n - 1):
+            B[i] = (A[i - 1] + A[i] + A[i + 1]) / 3
+        for i in range(1, n - 1):
+            A[i] = (B[i - 1] + B[i] + B[i + 1]) / 3
+
+
+def jacobi_2d(steps, A, B):
+    n, m = A.shape
+    for _ in range(steps):
+        for i in range(1, n - 1):
+            for j in range(1, m - 1):
+                B[i, j] = 0.2 * (A[i, j] + A[i, j - 1] + A[i, 1 + j] + A[1 + i, j] + A[i - 1, j])
+        for i in range(1, n - 1):
+            for j in range(1, m - 1):
+                A[i, j] = B[i, j]
+
+
+def seidel(A):
+    n = len(A)
+    for i in range(1, n - 1):
+        for j in range(1, n - 1):
+            A[i, j] = (A[i - 1, j] + A[i, j - 1] + A[i, j] + A[i, j + 1] + A[i + 1, j]) / 5
+
+
+def heat_3d(A, B):
+    n, m, k = A.shape
+    for x in range(1, n - 1):
+        for y in range(1, m - 1):
+            for z in range(1, k - 1):
+                across = A[x + 1, y, z] - 2 * A[x, y, z] + A[x - 1, y, z]
+                along = A[x, y + 1, z] - 2 * A[x, y, z] + A[x, y - 1, z]
+                up = A[x, y, z + 1] - 2 * A[x, y, z] + A[x, y, z - 1]
+                B[x, y, z] = A[x, y, z] + 0.125 * (across + along + up)
+
+
+def fdtd_2d(steps, ex, ey, hz):
+    n, m = hz.shape
+    for t in range(steps):
+        for j in range(m):
+            ey[0, j] = t
+        for i in range(1, n):
+            for j in range(m):
+                ey[i, j] = ey[i, j] - 0.5 * (hz[i, j] - hz[i - 1, j])
+        for i in range(n):
+            for j in range(1, m):
+                ex[i, j] = ex[i, j] - 0.5 * (hz[i, j] - hz[i, j - 1])
+        for i in range(n - 1):
+            for j in range(m - 1):
+                hz[i, j] = hz[i, j] - 0.7 * (ex[i, j + 1] - ex[i, j] + ey[i + 1, j] - ey[i, j])
+
+
+def covariance(X):
+    n, m = X.shape
+    mean, cov = np.zeros(m), np.zeros((m, m))
+    for i in range(n):
+        for j in range(m):
+            mean[j] += X[i, j] / n
+    for a in range(m):
+        for b in range(m):
+            for i in range(n):
+                cov[a, b] += (X[i, a] - mean[a]) * (X[i, b] - mean[b]) / (n - 1)
+    return cov
+
+
+def doitgen(A, C4):
+    r, q, p = A.shape
+    out = np.zeros((r, q, p))
+    for i in range(r):
+        for j in range(q):
+            for k in range(p):
+                for s in range(p):
+                    out[i, j, k] += A[i, j, s] * C4[s, k]
+    return out
+
+
+def gramschmidt(A, Q, R):
+    m, n = A.shape
+    for k in range(n):
+        total = 0.0
+        for i in range(m):
+            total += A[i, k] * A[i, k]
+        R[k, k] = np.sqrt(total)
+        for i in range(m):
+            Q[i, k] = A[i, k] / R[k, k]
+        for j in range(k + 1, n):
+            for i in range(m):
+                R[k, j] += Q[i, k] * A[i, j]
+        for j in range(k + 1, n):
+            for i in range(m):
+                A[i, j] -= Q[i, k] * R[k, j]
+
+
+def lu(A):
+    n = len(A)
+    for k in range(n):
+        for i in range(k + 1, n):
+            A[i, k] = A[i, k] / A[k, k]
+        for i in range(k + 1, n):
+            for j in range(k + 1, n):
+                A[i, j] -= A[i, k] * A[k, j]
+
+
+def cholesky(A):
+    n = len(A)
+    for k in range(n):
+        A[k, k] = np.sqrt(A[k, k])
+        for i in range(k + 1, n):
+            A[i, k] = A[i, k] / A[k, k]
+        for j in range(k + 1, n):
+            for i in range(k + 1, n):
+                A[i, j] -= A[i, k] * A[j, k]
+
+
+def floyd_warshall(path):
+    n = len(path)
+    for k in range(n):
+        for i in range(n):
+            for j in range(n):
+                path[i, j] = min(path[i, j], path[i, k] + path[k, j])
+
+
+def running(x):
+    for i in range(1, len(x)):
+        x[i] = x[i - 1] + x[i]
+
+
+def trisolv(L, x, b):
+    for i in range(len(b)):
+        x[i] = b[i]
+        for j in range(i):
+            x[i] -= L[i, j] * x[j]
+        x[i] = x[i] / L[i, i]
+
+
+def go_fast(a):
+    trace = 0.0
+    for i in range(a.shape[0]):
+        trace += np.tanh(a[i, i])
+    return a + trace
+
+
+def mandelbrot(re, im, steps):
+    zr, zi, count = np.zeros((len(re), len(im))), np.zeros((len(re), len(im))), np.zeros((len(re), len(im)))
+    for _ in range(steps):
+        for i in range(len(re)):
+            for j in range(len(im)):
+                if zr[i, j] * zr[i, j] + zi[i, j] * zi[i, j] < 4:
+                    count[i, j] += 1
+        new = zr * zr - zi * zi
+        for i in range(len(re)):
+            for j in range(len(im)):
+                zi[i, j] = min(max(2 * zr[i, j] * zi[i, j] + im[j], -9), 9)
+        for i in range(len(re)):
+            for j in range(len(im)):
+                zr[i, j] = min(max(new[i, j] + re[i], -9), 9)
+    return count
+
+
+def conv2d(x, w, y):
+    n, m, k = y.shape[0], y.shape[1], w.shape[0]
+    for a in range(k):
+        for b in range(k):
+            for i in range(n):
+                for j in range(m):
+                    y[i, j] += x[i + a, j + b] * w[a, b]
+
+
+def forces(pos, mass, acc):
+    n = len(mass)
+    for i in range(n):
+        for j in range(n):
+            dx = pos[j, 0] - pos[i, 0]
+            dy = pos[j, 1] - pos[i, 1]
+            acc[i, 0] += mass[j] * dx / (dx * dx + dy * dy + 0.01) ** 1.5
+    for i in range(n):
+        for j in range(n):
+            ex = pos[j, 0] - pos[i, 0]
+            ey = pos[j, 1] - pos[i, 1]
+            acc[i, 1] += mass[j] * ey / (ex * ex + ey * ey + 0.01) ** 1.5
+
+
+def softmax(x):
+    n, m = x.shape
+    highest, total, out = x.max(axis=1), np.zeros(n), np.zeros((n, m))
+    for i in range(n):
+        for j in range(m):
+            total[i] += math.exp(x[i, j] - highest[i])
+    for i in range(n):
+        for j in range(m):
+            out[i, j] = math.exp(x[i, j] - highest[i]) / total[i]
+    return out
+
+
+def mlp(x, w1, b1, w2):
+    hidden = x @ w1
+    for i in range(hidden.shape[0]):
+        for j in range(hidden.shape[1]):
+            hidden[i, j] = max(hidden[i, j] + b1[j], 0)
+    return hidden @ w2
+
+
+def spmv(values, columns, starts, x, y):
+    for i in range(len(y)):
+        for k in range(starts[i], starts[i + 1]):
+            y[i] += values[k] * x[columns[k]]
+
+
+def distances(x, centres):
+    n, k, d = x.shape[0], centres.shape[0], x.shape[1]
+    out = np.zeros((n, k))
+    for i in range(n):
+        for c in range(k):
+            for a in range(d):
+                out[i, c] += (x[i, a] - centres[c, a]) ** 2
+    return out
+
+
+def red_black(x):
+    n = len(x) // 2
+    for i in range(1, n):
+        x[2 * i] = (x[2 * i - 1] + x[2 * i]) / 2
+
+
+def clipped_energy(x, y, limit):
+    total = 0.0
+    for i in range(len(x)):
+        d = x[i] - y[i]
+        if d > 0 and d < limit:
+            total += d * d
+        else:
+            total += limit
+    return total
+
+
+class Kernel(NamedTuple):
+    """A function, its arguments, and the numbers of its loops that become array statements, and that stay."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    becomes: int
+    stays: int
+
+
+def r(*shape: int) -> np.ndarray:
+    return RNG.random(shape)
+
+
+def positive(n: int) -> np.ndarray:
+    a = r(n, n)
+    return a @ a.T + n * np.eye(n)
+
+
+KERNELS = [
+    Kernel(gemm, (1.5, 0.5, r(7, 5), r(7, 6), r(6, 5)), 2, 0),
+    Kernel(two_products, (r(7, 5), r(5, 6), r(6, 4)), 2, 0),
+    Kernel(atax, (r(9, 5), r(5)), 2, 0),
+    Kernel(bicg, (r(9, 5), np.zeros(5), np.zeros(9), r(5), r(9)), 1, 0),
+    Kernel(gesummv, (1.5, 0.5, r(8, 8), r(8, 8), r(8)), 1, 0),
+    Kernel(jacobi_1d, (3, r(11), r(11)), 2, 1),
+    Kernel(jacobi_2d, (3, r(9, 7), r(9, 7)), 2, 1),
+    Kernel(seidel, (r(6, 6),), 0, 2),
+    Kernel(heat_3d, (r(6, 5, 7), np.zeros((6, 5, 7))), 1, 0),
+    Kernel(fdtd_2d, (3, r(7, 6), r(7, 6), r(7, 6)), 4, 1),
+    Kernel(covariance, (r(11, 4),), 2, 0),
+    Kernel(doitgen, (r(3, 4, 5), r(5, 5)), 1, 0),
+    Kernel(gramschmidt, (r(8, 5), np.zeros((8, 5)), np.zeros((5, 5))), 4, 1),
+    Kernel(lu, (positive(7),), 2, 1),
+    Kernel(cholesky, (positive(6),), 2, 1),
+    Kernel(floyd_warshall, (10 * r(6, 6),), 0, 3),
+    Kernel(running, (r(9),), 0, 1),
+    Kernel(trisolv, (positive(6), np.zeros(6), r(6)), 1, 1),
+    Kernel(go_fast, (r(6, 6),), 0, 1),
+    Kernel(mandelbrot, (np.linspace(-2, 0.6, 9), np.linspace(-1, 1, 7), 6), 3, 1),
+    Kernel(conv2d, (r(8, 9), r(3, 3), np.zeros((6, 7))), 1, 2),
+    Kernel(forces, (r(7, 2), r(7), np.zeros((7, 2))), 2, 0),
+    Kernel(softmax, (r(6, 5),), 2, 0),
+    Kernel(mlp, (r(6, 5), r(5, 4), r(4), r(4, 3)), 1, 0),
+    Kernel(spmv, (r(6), np.array([0, 3, 1, 2, 0, 3]), np.array([0, 2, 3, 4, 6]), r(4), np.zeros(4)), 0, 2),
+    Kernel(distances, (r(9, 3), r(4, 3)), 1, 0),
+    Kernel(red_black, (r(11),), 0, 1),
+    Kernel(clipped_energy, (r(9), r(9), 0.3), 1, 0),
+]
