@@ -268,6 +268,7 @@ UNTYPED: dict[str, tuple[tuple[str, ...], str]] = {
     "bsp.sketch.complete": (("options",), CHECK), "bsp.verify.mutated": (("options",), CHECK),
     "bsp.verify.spec": (("options",), CHECK),
     "bsp.arrays.write_hdf5": (("options",), "of h5py"),
+    "bsp.arrays.sparse.load": (("options",), OPTIONS),
     "bsp.algorithms.glm.GLM.set_params": (("params",), "of the model, each with a type of its own"),
 }  # fmt: skip
 

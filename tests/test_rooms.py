@@ -61,7 +61,8 @@ arrays/api
 arrays/procedures
 arrays/linalg  arrays/selection  arrays/files
 arrays/sorting  arrays/fft
-arrays/editing  arrays/polynomials  arrays/comprehensions  arrays/random  arrays/sparse
+arrays/editing  arrays/polynomials  arrays/comprehensions  arrays/random
+arrays/sparse
 arrays/in_place
 arrays/namespace
 arrays/__init__

@@ -146,9 +146,10 @@ class Regression(Conventions):
     ) -> Self:  # fmt: skip
         """Fit to n rows; return the model.  Collective.
 
-        X : (n, m): an array or list, the same on every process; an array of `bsp.arrays`; a scipy.sparse matrix; a
-            pandas data frame; a table of `read_table`; the path of a file: CSV (also .gz), Parquet, .npy, HDF5, Zarr.
-            `read_table(path, missing="drop")` leaves out rows with missing values, which are a DataError otherwise.
+        X : (n, m): an array or list, the same on every process; an array of `bsp.arrays`, or a sparse one; a
+            scipy.sparse matrix; a pandas data frame; a table of `read_table`; the path of a file: CSV (also .gz),
+            Parquet, .npy, HDF5, Zarr.  `read_table(path, missing="drop")` leaves out rows with missing values, which
+            are a DataError otherwise.
         y : (n,).  With a table (file or data frame) it may be the name of a column, as may the others; X is then the
             columns that are not named.  Columns of text get treatment coding.
         sample_weight : (n,), multiplies a row's share of the objective.   offset : (n,), added to the linear predictor.

@@ -42,7 +42,7 @@ from bsp.arrays.kernels import aggregates as ag
 from bsp.arrays.kernels import elementwise as ew
 from bsp.arrays.typing import ArrayLike
 
-_BINARY: dict[type, np.ufunc] = {
+BINARY: dict[type, np.ufunc] = {
     ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide, ast.FloorDiv: np.floor_divide,
     ast.Mod: np.remainder, ast.Pow: np.power, ast.BitAnd: np.bitwise_and, ast.BitOr: np.bitwise_or,
     ast.BitXor: np.bitwise_xor, ast.LShift: np.left_shift, ast.RShift: np.right_shift, ast.Eq: np.equal,
@@ -88,6 +88,8 @@ def comprehension(text: str, /, **operands: ArrayLike) -> Array:
        S[b[i], c[i]] = sum(1) counts pairs, S[b[i], j] = mean(X[i,j]) averages rows.  For an empty group sum gives 0,
        prod 1, min inf (for integers the greatest one), mean nan.  Collective: the values are computed at once.
     A sum of products has the dtype of the sum, and so have its factors: products of small integers do not overflow.
+    Sparse operands (`bsp.arrays.sparse`): their absent entries do not take part, as if they were the zero of the
+    aggregate.  The result is sparse where both indices of one are on the left, and for products of two.
 
     Cost: a sum of a product costs as much as matmul.  Factors without summed indices are multiplied in afterwards, and
     three or more factors are taken in einsum's order.  Any other comprehension has W = its elementwise operations,
@@ -98,6 +100,10 @@ def comprehension(text: str, /, **operands: ArrayLike) -> Array:
     """
     if not isinstance(text, str):
         raise TypeError(f"comprehension() takes a text, not {type(text).__name__}")
+    for value in operands.values():
+        described = getattr(type(value), "__array_comprehension__", None)
+        if described is not None:
+            return described(text, operands)  # type: ignore[no-any-return]
     read = parsed(text)
     values: dict[str, Any] = {}
     nodes: dict[str, Node] = {}
@@ -240,14 +246,14 @@ class Compiler:
             return self._name(node)
         if isinstance(node, ast.Subscript):
             return self._subscript(node)
-        if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+        if isinstance(node, ast.BinOp) and type(node.op) in BINARY:
             left, right = self.build(node.left), self.build(node.right)
             if isinstance(node.op, ast.Pow) and isinstance(left, ArrayTerm) and isinstance(right, Number):
                 return self._power(left, right)
-            return self._ufunc(_BINARY[type(node.op)], left, right)
+            return self._ufunc(BINARY[type(node.op)], left, right)
         if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY:
             return self._ufunc(_UNARY[type(node.op)], self.build(node.operand))
-        if isinstance(node, ast.Compare) and all(type(op) in _BINARY for op in node.ops):
+        if isinstance(node, ast.Compare) and all(type(op) in BINARY for op in node.ops):
             return self._compare(node)
         if isinstance(node, ast.IfExp):
             return self._called(ufuncs.where, [self.build(each) for each in (node.test, node.body, node.orelse)], {})
@@ -312,9 +318,9 @@ class Compiler:
 
     def _compare(self, node: ast.Compare) -> ArrayTerm | Number:
         parts = [self.build(each) for each in (node.left, *node.comparators)]
-        found = self._ufunc(_BINARY[type(node.ops[0])], parts[0], parts[1])
+        found = self._ufunc(BINARY[type(node.ops[0])], parts[0], parts[1])
         for op, left, right in zip(node.ops[1:], parts[1:], parts[2:], strict=False):
-            found = self._ufunc(np.logical_and, found, self._ufunc(_BINARY[type(op)], left, right))
+            found = self._ufunc(np.logical_and, found, self._ufunc(BINARY[type(op)], left, right))
         return found
 
     def _call(self, node: ast.Call) -> ArrayTerm | Number:
@@ -483,7 +489,7 @@ def _factors(node: ast.expr, product: type[ast.operator]) -> list[tuple[np.ufunc
         return [*_factors(node.left, product), (np.divide, node.right)]
     if product is ast.Mult and isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return [*_factors(node.operand, product), (np.negative, None)]
-    return [(_BINARY[product], node)]
+    return [(BINARY[product], node)]
 
 
 def _spread(term: ArrayTerm, indices: tuple[Index, ...]) -> Node:

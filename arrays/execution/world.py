@@ -26,6 +26,7 @@ from bsp.engine.task import Call
 from bsp.source import here
 from bsp.transport.header import digest
 from bsp.values.effects import Send
+from bsp.values.payload import is_abstract
 
 _PLANS = 1024  # plans in the cache, which is emptied when it is full
 _PANELS = 256  # panels of a contraction at most
@@ -142,10 +143,15 @@ class World:
             arrived = self.notes.hear(arrived)
         if self.abstract:  # arrays from other processes take memory here, unless `into` has it
             return [
-                (source, array if source == self.pid or into else self.empty(array.shape, array.dtype))
+                (source, array if source == self.pid or into else self._received(array))
                 for source, _, array, _ in arrived
             ]
         return [(source, array) for source, _, array, _ in arrived]
+
+    def _received(self, array: Any) -> Any:
+        """Return an array that has come from another process in a run without values; indices, which are real, stay."""
+        found = self.empty(array.shape, array.dtype)
+        return found if is_abstract(array) else array
 
     def together(self, text: str, work: Callable[[], Result]) -> Result:
         """Call work() on every process, then end one superstep that raises its errors on all processes, as a plan does.

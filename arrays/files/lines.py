@@ -31,11 +31,15 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class Opening(NamedTuple):
-    """The beginning of a text file: its fields, and the number of bytes and lines before its data."""
+    """The beginning of a text file: its fields, the number of bytes and lines before its data, and what they are.
+
+    head : the bytes before the data, of formats whose data are described there; else empty.
+    """
 
     fields: Fields
     start: int
     lines: int
+    head: bytes = b""
 
 
 class TextLines(NamedTuple):

@@ -34,7 +34,7 @@ _FILES = Held(".npy")
 _RUN = 1 << 12  # bytes: blocks with shorter runs in the file are brought together into whole rows before writing
 
 
-def _header(file: BinaryIO) -> tuple[Shape, bool, DType]:
+def header_of(file: BinaryIO) -> tuple[Shape, bool, DType]:
     """Read a .npy header: return the shape, whether the order is Fortran's, and the dtype; the data follow it."""
     if file.read(6) != b"\x93NUMPY":
         raise ValueError("this is no .npy file: it does not begin with \\x93NUMPY")
@@ -62,7 +62,7 @@ def load_npy(path: PathLike, grid: Grid = None, process_grid: Grid = None, *, st
     def work() -> Any:
         with open(path, "rb") as file:
             file.seek(start)
-            shape, fortran, dtype = _header(file)
+            shape, fortran, dtype = header_of(file)
             first, there = file.tell(), os.fstat(file.fileno()).st_size
         kind = _FILES.native(dtype)
         wanted = prod(shape) * dtype.itemsize

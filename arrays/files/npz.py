@@ -12,6 +12,7 @@ import os
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterable
 from functools import lru_cache, reduce
 from math import prod
 from pathlib import Path
@@ -22,6 +23,8 @@ import numpy as np
 from bsp.arrays.api.creation import Grid, asarray
 from bsp.arrays.array import Array
 from bsp.arrays.execution.world import world
+from bsp.arrays.expressions.graph import DType
+from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.files.agreement import PathLike, agreed, evaluated, path_of, replaced, same_everywhere, write_at
 from bsp.arrays.files.format import register
 from bsp.arrays.files.npy import load_npy
@@ -118,20 +121,26 @@ def _in_bytes(block: np.ndarray) -> list[Any]:
     return [np.ascontiguousarray(block).reshape(-1).view(np.uint8).data]
 
 
-def _own_bytes(x: Array) -> tuple[list[Any], int]:
-    """Return this process's share of a .npy file in pieces, and its size in bytes; process 0 has the header."""
-    here = world()
-    node = evaluated(x)
-    shape, dtype = node.kind.shape, node.kind.dtype
-    laid = in_layout(node, slabs(shape, here.nprocs))
+def member_bytes(shape: Shape, dtype: DType, block: np.ndarray | None) -> tuple[list[Any], int]:
+    """Return this process's share of a .npy file in pieces, and its size in bytes; process 0 has the header.
+
+    block : this process's elements, which follow those of the processes before in the file; None: it has none.
+    """
     head = io.BytesIO()
-    if here.pid == 0:
+    if world().pid == 0:
         np.lib.format.write_array_header_2_0(
             head, {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
         )
-    block = next(iter(laid.value.values()), None)
     size = head.tell() + (0 if block is None else prod(block.shape) * dtype.itemsize)
     return [head.getvalue(), *([] if block is None or not block.size else _in_bytes(block))], size
+
+
+def _own_bytes(x: Array) -> tuple[list[Any], int]:
+    """Return this process's rows of an array, as `member_bytes` does."""
+    node = evaluated(x)
+    shape = node.kind.shape
+    laid = in_layout(node, slabs(shape, world().nprocs))
+    return member_bytes(shape, node.kind.dtype, next(iter(laid.value.values()), None))
 
 
 def _part(pieces: list[Any], size: int, compressed: bool) -> tuple[MemberPart, list[Any]]:
@@ -148,20 +157,28 @@ def _part(pieces: list[Any], size: int, compressed: bool) -> tuple[MemberPart, l
     return MemberPart(size, sum(map(len, found)), crc), found
 
 
-def _written(call: str, path: str, arrays: dict[str, Any], compressed: bool) -> None:
+def written_members(
+    call: str, path: str, arrays: Iterable[tuple[str, tuple[list[Any], int]]], compressed: bool
+) -> None:
+    """Write an archive.  Collective.  Cost: 4 supersteps, in which the sizes and checksums of the parts move.
+
+    arrays : the names of the members, and this process's share of each as `member_bytes` returns it.
+    """
     here = world()
     method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
     own: list[MemberPart] = []
     pieces: list[list[Any]] = []
-    for each in arrays.values():
-        part, data = _part(*_own_bytes(asarray(each)), compressed)
+    names: list[str] = []
+    for name, share in arrays:
+        part, data = _part(*share, compressed)
+        names.append(name)
         own.append(part)
         pieces.append(data)
     told = agreed(call, lambda: own)
     members: list[ArchiveMember] = []
     places: list[int] = []  # offsets of this process's parts in the file
     at = 0
-    for k, name in enumerate(arrays):
+    for k, name in enumerate(names):
         parts = [parts[k] for parts in told]
         crc = reduce(lambda whole, part: joined(whole, part.crc, part.raw), parts, 0)
         stored = sum(part.stored for part in parts)
@@ -199,7 +216,8 @@ def _saved(call: str, file: Any, args: tuple[Any, ...], kwds: dict[str, Any], co
         if f"arr_{k}" in arrays:
             raise ValueError(f"Cannot use un-named variables and keyword arr_{k}")
         arrays[f"arr_{k}"] = each
-    _written(f"{call}({path!r})", path, arrays, compressed)
+    own = ((name, _own_bytes(asarray(each))) for name, each in arrays.items())
+    written_members(f"{call}({path!r})", path, own, compressed)
 
 
 def savez(file: PathLike, *args: ArrayLike, allow_pickle: bool = True, **kwds: ArrayLike) -> None:

@@ -24,7 +24,7 @@ from bsp.arrays.typing import ArrayLike
 from bsp.declared import declares
 
 # streams of these follow each other in one file, so each process compresses what it has
-_COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
+COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": lambda text: gzip.compress(text, mtime=0), ".bz2": bz2.compress, ".xz": lzma.compress,
 }  # fmt: skip
 
@@ -78,7 +78,7 @@ def savetxt(
     text = _formatted(
         rows, fmt, **options, comments=comments, header=header if first else "", footer=footer if last else ""
     )
-    compress = _COMPRESSORS.get(os.path.splitext(path)[1].lower())
+    compress = COMPRESSORS.get(os.path.splitext(path)[1].lower())
     written_in_parts(f"savetxt({path!r})", path, compress(text) if compress and text else text)
 
 

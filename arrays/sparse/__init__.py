@@ -11,11 +11,19 @@ section 1.6.2).  They are found once for a pattern; products that are repeated m
 """
 
 from bsp.arrays.sparse.array import SparseArray
-from bsp.arrays.sparse.creation import diags, eye, from_coo, from_scipy, of_function, random
+from bsp.arrays.sparse.creation import diags, eye, from_coo, from_local, from_scipy, of_function, random
+from bsp.arrays.sparse.files import load, read_edges, read_mtx, read_npz, save_npz, write_mtx
+from bsp.arrays.sparse.joining import hstack, kron, vstack
 from bsp.arrays.sparse.local import LocalOperator
+from bsp.arrays.sparse.model import model
+from bsp.arrays.sparse.multiply import matmul
 from bsp.arrays.sparse.pattern import Pattern
 
-__all__ = ["LocalOperator", "Pattern", "SparseArray", "diags", "eye", "from_coo", "from_scipy", "of_function", "random"]
+__all__ = [
+    "LocalOperator", "Pattern", "SparseArray", "diags", "eye", "from_coo", "from_local", "from_scipy", "hstack", "kron",
+    "load", "matmul", "model", "of_function", "random", "read_edges", "read_mtx", "read_npz", "save_npz", "vstack",
+    "write_mtx",
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:

@@ -8,7 +8,7 @@ arithmetic.  What makes a new pattern (A + B, A @ B, A[rows]) is computed at onc
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import scipy.sparse
@@ -23,16 +23,26 @@ from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.planning.plan import Explanation
 from bsp.arrays.procedures import computed, made_of
 from bsp.arrays.sparse import operations as do
-from bsp.arrays.sparse.pattern import Pattern, made
+from bsp.arrays.sparse.pattern import Pattern, made, read_only
+from bsp.arrays.sparse.semirings import Semiring
 
 if TYPE_CHECKING:
-    from bsp.arrays.typing import ArrayLike
+    from bsp.arrays.typing import ArrayLike, DTypeLike, Index, Scalar
 
 _KEEP_ZERO = frozenset((
     "absolute", "negative", "positive", "sqrt", "cbrt", "square", "sin", "tan", "arcsin", "arctan", "sinh", "tanh",
     "arcsinh", "arctanh", "expm1", "log1p", "sign", "floor", "ceil", "trunc", "rint", "conjugate", "deg2rad", "rad2deg",
     "isnan", "isinf", "fabs",
 ))  # fmt: skip
+
+
+class ScipyMatrix(Protocol):
+    """A matrix of scipy.sparse, of any format."""
+
+    def tocsr(self) -> Any:
+        """Return the matrix in compressed rows."""
+
+
 _OPERATORS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "matmul": "@"}
 
 
@@ -124,7 +134,7 @@ class SparseArray:
 
         The rows are those from `row_bounds[pid]` to `row_bounds[pid + 1]`.  Collective if the entries are lazy.
         """
-        pattern = self._pattern
+        pattern = self.pattern
         shape = (pattern.rows, pattern.outline.shape[1])
         found = scipy.sparse.csr_array((self._own(), pattern.indices, pattern.indptr), shape=shape, copy=False)
         return found.T if self._flipped else found
@@ -132,16 +142,18 @@ class SparseArray:
     @property
     def pattern(self) -> Pattern:
         """The places of this process's entries, and the exchange of the products; of a transposed array, as stored."""
+        self._pattern.has_places()
         return self._pattern
 
     def _own(self) -> Any:
         """Return the values of this process's entries.  Collective if they are lazy."""
+        self._pattern.has_places()
         (node,) = computed(self._entries)
-        return node.value[(world().pid if world().nprocs > 1 else 0,)]
+        return read_only(node.value[(world().pid if world().nprocs > 1 else 0,)])
 
     def compute(self) -> scipy.sparse.csr_array:
         """Return the whole matrix as scipy's CSR array on every process.  Collective.  Cost: h = 2 nnz + n words."""
-        pattern = self._pattern
+        pattern = self.pattern
         pieces = world().private.allgather((np.diff(pattern.indptr), pattern.indices, self._own()))
         indptr = np.concatenate([[0], np.cumsum(np.concatenate([each[0] for each in pieces]))])
         indices = np.concatenate([each[1] for each in pieces])
@@ -173,7 +185,7 @@ class SparseArray:
 
     def triples(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return this process's entries as rows, columns and values.  Collective if the entries are lazy."""
-        pattern = self._pattern
+        pattern = self.pattern
         rows = pattern.row_of.astype(np.int64) + pattern.outline.rows[pattern.pid]
         columns = pattern.indices.astype(np.int64)
         return (columns, rows, self._own()) if self._flipped else (rows, columns, self._own())
@@ -200,7 +212,7 @@ class SparseArray:
         """Return the array, which nothing can change."""
         return self
 
-    def astype(self, dtype: Any) -> SparseArray:
+    def astype(self, dtype: DTypeLike) -> SparseArray:
         """Return the array with another element type.  Lazy."""
         return self.with_entries(self.entries.astype(dtype))
 
@@ -216,9 +228,23 @@ class SparseArray:
             return self @ self._like(other)
         return self._times_dense(other, "@")
 
-    def dot(self, other: Any) -> Any:
-        """Return self @ other."""
-        return self @ other
+    def dot(
+        self, other: SparseArray | ScipyMatrix | ArrayLike, *, add: np.ufunc = np.add,
+        multiply: Callable[..., Any] = np.multiply, zero: Scalar | None = None,
+    ) -> Any:  # fmt: skip
+        """Return self @ other, in any semiring: see `bsp.arrays.sparse.matmul`."""
+        semiring = Semiring(add, multiply, zero).checked()
+        if semiring.plain:
+            return self @ other
+        if isinstance(other, SparseArray) or scipy.sparse.issparse(other):
+            from bsp.arrays.sparse.multiply import multiplied
+
+            return multiplied(self, other if isinstance(other, SparseArray) else self._like(other), semiring)
+        x = self._operand(other, "dot")  # type: ignore[arg-type]
+        factors = self._gathered(x, False)
+        products = asarray(multiply(self.entries[:, None] if x.ndim == 2 else self.entries, factors))
+        dtype = semiring.dtype(products.dtype)
+        return self._over(1, add, semiring.zero_of(dtype), products.astype(dtype))
 
     def __rmatmul__(self, other: Any) -> Any:
         if scipy.sparse.issparse(other):
@@ -232,17 +258,20 @@ class SparseArray:
 
         return from_scipy(other)
 
-    def _times_dense(self, other: ArrayLike, sign: str) -> Array:
+    def _operand(self, other: ArrayLike, sign: str) -> Array:
+        """Return the dense second operand of a product."""
         x = asarray(other)
         if x.ndim not in (1, 2) or x.shape[0] != self.shape[1]:
             raise ArrayError(f"{sign}: shapes {self.shape} and {x.shape} do not fit")
+        return x
+
+    def _times_dense(self, other: ArrayLike, sign: str) -> Array:
+        x = self._operand(other, sign)
         dtype = np.result_type(self.dtype, x.dtype)
         work = do.TRANSPOSED if self._flipped else do.PRODUCT
-        if x.ndim == 2 and not x.shape[1]:
-            from bsp.arrays.api.creation import zeros
-
-            return zeros((self.shape[0], 0), dtype)
-        return wrap(do.applied(work, self._pattern, [self._entries, x._node], dtype, x.shape[1] if x.ndim == 2 else 0))
+        return wrap(
+            do.applied(work, self._pattern, [self._entries, x._node], dtype, x.shape[1] if x.ndim == 2 else None)
+        )
 
     def _mapped(self, call: Callable[[Array], Array]) -> SparseArray:
         return self.with_entries(call(self.entries))
@@ -258,6 +287,8 @@ class SparseArray:
 
     def conj(self) -> SparseArray:
         """Return the complex conjugate.  Lazy."""
+        if self.dtype.kind != "c":
+            return self
         return self._mapped(lambda entries: np.conjugate(entries))  # type: ignore[arg-type,return-value]
 
     def power(self, n: float) -> SparseArray:
@@ -266,13 +297,11 @@ class SparseArray:
             raise ArrayError(f"power({n}): zeros to a power that is not positive would fill the array")
         return self._mapped(lambda entries: entries**n)
 
-    def __mul__(self, other: Any) -> Any:
+    def multiply(self, other: SparseArray | ScipyMatrix | ArrayLike) -> Any:
+        """Return the product of elements; a dense operand broadcasts.  Lazy with numbers and dense arrays."""
         return self._multiplied(other)
 
-    def __rmul__(self, other: Any) -> Any:
-        return self._multiplied(other)
-
-    multiply = __mul__
+    __mul__ = __rmul__ = multiply
 
     def _multiplied(self, other: Any) -> Any:
         """Return the product of elements: lazy with numbers and dense arrays, which broadcast; else at once."""
@@ -309,8 +338,12 @@ class SparseArray:
             return wrap(do.applied(do.AT_ENTRIES, self._pattern, [stored._node], x.dtype, wide, flat=True))
         if vector.shape[0] == 1 and (rows if by_row else columns) != 1:
             return vector
+        return self._gathered(vector, by_row)
+
+    def _gathered(self, x: Array, by_row: bool) -> Array:
+        """Return the elements of a vector, or the rows of a matrix, at the rows or columns of the entries.  Lazy."""
         work = do.AT_ROWS if by_row != self._flipped else do.AT_COLUMNS
-        return wrap(do.applied(work, self._pattern, [vector._node], x.dtype))
+        return wrap(do.applied(work, self._pattern, [x._node], x.dtype, x.shape[1] if x.ndim == 2 else None))
 
     def __add__(self, other: Any) -> Any:
         return self._sum_with(other, lambda a, b: a + b, "+")
@@ -351,6 +384,13 @@ class SparseArray:
         return {"+": self.__radd__, "-": self.__rsub__, "*": self.__rmul__, "@": self.__rmatmul__,
                 "/": lambda _: NotImplemented}[sign](first)  # fmt: skip
 
+    @staticmethod
+    def __array_comprehension__(text: str, operands: dict[str, Any]) -> Any:
+        """Return what a comprehension with sparse operands describes."""
+        from bsp.arrays.sparse.comprehended import comprehended
+
+        return comprehended(text, operands)
+
     # --------------------------------------------------------------------------- reductions
 
     def sum(self, axis: int | None = None) -> Array:
@@ -390,7 +430,8 @@ class SparseArray:
         """Return the entries of each column (axis 0) or row combined by a ufunc; `empty` where there are none."""
         along_rows = (self._axis(axis) == 1) != self._flipped  # rows of what is stored
         work = do.combining(ufunc, empty, "rows" if along_rows else "columns")
-        return wrap(do.applied(work, self._pattern, [entries._node], entries.dtype))
+        wide = entries.shape[1] if entries.ndim == 2 else None
+        return wrap(do.applied(work, self._pattern, [entries._node], entries.dtype, wide))
 
     def _extreme(self, axis: int | None, ufunc: np.ufunc) -> Array:
         rows, columns = self.shape
@@ -400,13 +441,7 @@ class SparseArray:
         if axis is None:
             found = getattr(self.entries, reduce)() if self.nnz else asarray(self.dtype.type(0))
             return found if self.nnz == rows * columns else ufunc(found, self.dtype.type(0))
-        if self.dtype.kind in "iub":
-            limits: tuple[float, float] = (
-                (0, 1) if self.dtype.kind == "b" else (np.iinfo(self.dtype).min, np.iinfo(self.dtype).max)
-            )
-        else:
-            limits = (-np.inf, np.inf)
-        empty = self.dtype.type(limits[0] if ufunc is np.maximum else limits[1])
+        empty = Semiring(ufunc).zero_of(self.dtype)
         found = self._over(axis, ufunc, empty, self.entries)
         counts = self.with_entries(asarray(np.int64(1)) + 0 * self.entries.astype(np.int64)).sum(axis)
         full = counts == self.shape[self._axis(axis)]
@@ -427,7 +462,7 @@ class SparseArray:
 
     # ------------------------------------------------------------------------------ indexing
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Index) -> Any:
         """Return a part of the matrix, as scipy.sparse does, but for slices of two steps.  Computed at once.
 
         Two integers give a number.  Rows and columns are slices, masks, or positions that every process has.
@@ -445,8 +480,9 @@ def of_rows(rows: Any, bounds: tuple[int, ...], columns: tuple[int, ...]) -> Spa
     here = world()
     rows.sum_duplicates()
     small = np.int32 if max(columns[-1], rows.nnz) < 2**31 else np.int64
-    pattern = made(here, bounds, columns, rows.indptr.astype(small, copy=False), rows.indices.astype(small, copy=False))
+    indptr, indices = rows.indptr.astype(small, copy=False), rows.indices.astype(small, copy=False)
+    pattern, dtype = made(here, bounds, columns, indptr, indices, rows.dtype)
     layout = pattern.outline.lines["entries"]
     at = (here.pid if here.nprocs > 1 else 0,)
-    entries = made_of((pattern.outline.entries[-1],), rows.dtype, layout, {at: rows.data})
+    entries = made_of((pattern.outline.entries[-1],), dtype, layout, {at: rows.data.astype(dtype, copy=False)})
     return SparseArray(pattern, entries._node)

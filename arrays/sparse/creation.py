@@ -15,16 +15,19 @@ import scipy.sparse
 
 from bsp.arrays.errors import ArrayError
 from bsp.arrays.execution.world import World, world
-from bsp.arrays.sparse.array import SparseArray, of_rows
+from bsp.arrays.sparse.array import ScipyMatrix, SparseArray, of_rows
 from bsp.arrays.sparse.pattern import Bounds, checked_indices, even
+from bsp.arrays.sparse.semirings import combined_triples
+from bsp.arrays.typing import ArrayLike, DTypeLike
 
 _AXES = ("rows", "columns")
 _TRIPLES, _COUNTS = "entries to the owners of their rows", "entries of rows"
 
 
 def from_coo(
-    rows: Any, columns: Any, values: Any, shape: tuple[int, int] | None = None, *, bounds: Sequence[int] | None = None
-) -> SparseArray:
+    rows: ArrayLike, columns: ArrayLike, values: ArrayLike, shape: tuple[int, int] | None = None, *,
+    bounds: Sequence[int] | None = None,
+) -> SparseArray:  # fmt: skip
     """Return the sparse array of the triples of all processes; duplicates are summed.  Collective.
 
     rows, columns, values : this process's triples, as vectors of one length; values may be one number.  In a program
@@ -35,20 +38,21 @@ def from_coo(
     Cost: H = three words for each entry that moves and one for each of a process's rows; S = 5.
     """
     here = world()
-    rows, columns = np.asarray(rows).reshape(-1), np.asarray(columns).reshape(-1)
-    values = np.broadcast_to(np.asarray(values), rows.shape) if np.ndim(values) == 0 else np.asarray(values).reshape(-1)
+    places = [np.asarray(each).reshape(-1) for each in (rows, columns)]
+    given = np.asarray(values)
+    entries = given.reshape(-1) if given.ndim else np.broadcast_to(given, places[0].shape)
     if shape is None:
-        most = here.private.allgather([int(each.max(initial=-1)) + 1 for each in (rows, columns)])
+        most = here.private.allgather([int(each.max(initial=-1)) + 1 for each in places])
         shape = (max(each[0] for each in most), max(each[1] for each in most))
 
-    def checked() -> tuple[np.ndarray, np.ndarray]:
-        if not len(rows) == len(columns) == len(values):
-            raise ArrayError(f"from_coo: {len(rows)} rows, {len(columns)} columns, {len(values)} values")
-        return tuple(checked_indices(each, shape[k], f"from_coo: {_AXES[k]}") for k, each in enumerate((rows, columns)))  # type: ignore[return-value]
+    def checked() -> list[np.ndarray]:
+        if not len(places[0]) == len(places[1]) == len(entries):
+            raise ArrayError(f"from_coo: {len(places[0])} rows, {len(places[1])} columns, {len(entries)} values")
+        return [checked_indices(each, shape[k], f"from_coo: {_AXES[k]}") for k, each in enumerate(places)]
 
-    rows, columns = here.together("from_coo", checked)
-    limits = balanced(here, rows, shape[0]) if bounds is None else _bounds(bounds, shape[0], here.nprocs)
-    return of_triples(here, rows, columns, values, limits, columns_like(limits, shape))
+    own, others = here.together("from_coo", checked)
+    limits = balanced(here, own, shape[0]) if bounds is None else limits_of(bounds, shape[0], here.nprocs)
+    return of_triples(here, own, others, entries, limits, columns_like(limits, shape))
 
 
 def columns_like(rows: Bounds, shape: tuple[int, int]) -> Bounds:
@@ -56,7 +60,8 @@ def columns_like(rows: Bounds, shape: tuple[int, int]) -> Bounds:
     return rows if shape[0] == shape[1] else even(shape[1], len(rows) - 1)
 
 
-def _bounds(given: Sequence[int], length: int, nprocs: int) -> Bounds:
+def limits_of(given: Sequence[int], length: int, nprocs: int) -> Bounds:
+    """Return bounds that a caller gives, checked."""
     found = tuple(int(each) for each in given)
     if len(found) != nprocs + 1 or found[0] or found[-1] != length or any(np.diff(found) < 0):
         raise ArrayError(f"bounds={found}: {nprocs + 1} ascending positions from 0 to {length}")
@@ -85,6 +90,18 @@ def balanced(here: World, rows: np.ndarray, length: int) -> Bounds:
     weights = np.ones(high - low)
     for at, each in zip(arrived[::2], arrived[1::2], strict=True):
         np.add.at(weights, at - low, each)
+    return cut_by_weight(here, low, weights, length)
+
+
+def cut_by_weight(here: World, low: int, weights: np.ndarray, length: int) -> Bounds:
+    """Return bounds that deal rows by their weights, of which each process has those of an even share.  Collective.
+
+    low : the first row of the share.
+    Cost: H = p words, S = 2.
+    """
+    nprocs = here.nprocs
+    if not length:
+        return (0,) * (nprocs + 1)
     before = np.cumsum([0, *here.private.allgather(int(weights.sum()))])
     ends = before[here.pid] + np.cumsum(weights)  # the weight of all rows up to each own one
     wanted = before[-1] * np.arange(1, nprocs) / nprocs
@@ -97,11 +114,13 @@ def balanced(here: World, rows: np.ndarray, length: int) -> Bounds:
 
 
 def of_triples(
-    here: World, rows: np.ndarray, columns: np.ndarray, values: np.ndarray, bounds: Bounds, others: Bounds
-) -> SparseArray:
+    here: World, rows: np.ndarray, columns: np.ndarray, values: np.ndarray, bounds: Bounds, others: Bounds,
+    add: np.ufunc = np.add,
+) -> SparseArray:  # fmt: skip
     """Return the sparse array of all processes' triples, whose rows have these bounds.  Collective, S = 2.
 
     others : the bounds of the columns.
+    add : combines the values of one place.
     """
     shape = (bounds[-1], others[-1])
     if here.nprocs > 1:
@@ -114,8 +133,10 @@ def of_triples(
         arrived = [each for _, each in here.exchange(_TRIPLES, out)]
         rows, columns, values = (np.concatenate([part[:0], *arrived[k::3]]) for k, part in enumerate(parts))
     low = bounds[here.pid]
-    own = scipy.sparse.coo_array((values, (rows - low, columns)), shape=(bounds[here.pid + 1] - low, shape[1]))
-    return of_rows(own.tocsr(), bounds, others)
+    own_shape = (bounds[here.pid + 1] - low, shape[1])
+    if add is not np.add:
+        return of_rows(combined_triples(rows - low, columns, values, own_shape, add), bounds, others)
+    return of_rows(scipy.sparse.coo_array((values, (rows - low, columns)), shape=own_shape).tocsr(), bounds, others)
 
 
 def redealt(a: SparseArray, rows: Bounds, columns: Bounds) -> SparseArray:
@@ -123,7 +144,7 @@ def redealt(a: SparseArray, rows: Bounds, columns: Bounds) -> SparseArray:
     return of_triples(world(), *a.triples(), rows, columns)
 
 
-def from_scipy(matrix: Any, *, bounds: Sequence[int] | None = None) -> SparseArray:
+def from_scipy(matrix: ScipyMatrix | ArrayLike, *, bounds: Sequence[int] | None = None) -> SparseArray:
     """Return the sparse array of a scipy.sparse matrix, or of a dense one, that every process has.  Collective, S = 1.
 
     Each process keeps its own rows.
@@ -136,9 +157,36 @@ def from_scipy(matrix: Any, *, bounds: Sequence[int] | None = None) -> SparseArr
         weights = np.cumsum(np.diff(whole.indptr) + 1.0)
         limits = cut_evenly(weights, here.nprocs)
     else:
-        limits = _bounds(bounds, whole.shape[0], here.nprocs)
+        limits = limits_of(bounds, whole.shape[0], here.nprocs)
     own = whole[limits[here.pid] : limits[here.pid + 1]]
     return of_rows(own, limits, columns_like(limits, whole.shape))
+
+
+def as_sparse(a: Any) -> SparseArray:
+    """Return a sparse array as it is; a matrix of scipy, or a dense one, that every process has as a sparse array."""
+    return a if isinstance(a, SparseArray) else from_scipy(a)
+
+
+def from_local(rows: ScipyMatrix | ArrayLike) -> SparseArray:
+    """Return the sparse array that has each process's own rows in the order of the processes.  Collective, S = 3.
+
+    rows : a scipy.sparse or dense matrix with this process's rows and all columns.
+    Raises ArrayError on all processes if they have different numbers of columns.
+    """
+    here = world()
+
+    def checked() -> Any:
+        own = scipy.sparse.csr_array(rows, copy=True)
+        if own.ndim != 2:
+            raise ArrayError(f"from_local: {own.ndim} axes; rows of a matrix have 2")
+        return own
+
+    own = here.together("from_local", checked)
+    told = here.private.allgather(own.shape)
+    if len(widths := {columns for _, columns in told}) > 1:
+        raise ArrayError(f"from_local: processes have rows of {', '.join(map(str, sorted(widths)))} columns")
+    limits = (0, *(int(each) for each in np.cumsum([count for count, _ in told])))
+    return of_rows(own, limits, columns_like(limits, (limits[-1], own.shape[1])))
 
 
 def cut_evenly(ends: np.ndarray, nprocs: int) -> Bounds:
@@ -157,11 +205,11 @@ def of_function(
 ) -> SparseArray:
     """Return the sparse array of which `make(start, stop)` returns rows, as a scipy.sparse matrix.  Collective, S = 1.
 
-    make : is called on each process for its own rows.
+    make : is called on each process for its own rows; what it returns becomes the array's.
     bounds : by default each process makes as many rows as the others.
     """
     here = world()
-    limits = even(shape[0], here.nprocs) if bounds is None else _bounds(bounds, shape[0], here.nprocs)
+    limits = even(shape[0], here.nprocs) if bounds is None else limits_of(bounds, shape[0], here.nprocs)
     low, high = limits[here.pid], limits[here.pid + 1]
 
     def own() -> Any:
@@ -173,14 +221,14 @@ def of_function(
     return of_rows(here.together("of_function", own), limits, columns_like(limits, shape))
 
 
-def eye(m: int, n: int | None = None, *, k: int = 0, dtype: Any = float) -> SparseArray:
+def eye(m: int, n: int | None = None, *, k: int = 0, dtype: DTypeLike = float) -> SparseArray:
     """Return the m x n matrix with ones on the k-th diagonal.  Collective, S = 1."""
     return diags([np.ones((), dtype)], offsets=[k], shape=(m, m if n is None else n), dtype=dtype)
 
 
 def diags(
     diagonals: Sequence[Any], *, offsets: Sequence[int] | int = 0, shape: tuple[int, int] | None = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> SparseArray:  # fmt: skip
     """Return the matrix with these diagonals, numbers or whole vectors that every process has.  Collective, S = 1.
 
@@ -218,15 +266,20 @@ def diags(
 
 
 def random(
-    m: int, n: int, *, density: float = 0.01, seed: int = 0, dtype: Any = float
+    m: int, n: int, *, density: float = 0.01, seed: int = 0, dtype: DTypeLike = float
 ) -> SparseArray:  # fmt: skip
     """Return a matrix with entries at random places, uniform in [0, 1).  Collective, S = 1.
 
     density : the share of places that have an entry; each row has density · n of them on average.
     The values follow from the seed and the shape only, not from p: each row has a generator of its own.
+    In a run without values it is a `model` of such a matrix.
     """
     if not 0 <= density <= 1:
         raise ArrayError(f"random: density={density}: a number from 0 to 1")
+    if world().abstract:
+        from bsp.arrays.sparse.model import model
+
+        return model((m, n), round(density * m * n), dtype=dtype)
 
     def make(low: int, high: int) -> Any:
         rows, columns, values = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]

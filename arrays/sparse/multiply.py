@@ -12,57 +12,77 @@ the columns of A.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from bsp.abstract.work import counter
+from bsp.arrays.api.creation import asarray
 from bsp.arrays.errors import ArrayError
 from bsp.arrays.execution.world import World, world
-from bsp.arrays.sparse.array import SparseArray, of_rows
-from bsp.arrays.sparse.creation import of_triples, redealt
+from bsp.arrays.sparse.array import ScipyMatrix, SparseArray, of_rows
+from bsp.arrays.sparse.creation import as_sparse, of_triples, redealt
 from bsp.arrays.sparse.pattern import Pattern
+from bsp.arrays.sparse.semirings import PLAIN, Semiring, product_of
+from bsp.arrays.typing import ArrayLike, Scalar
 
 _ROWS = "rows of a sparse product"
 
 
-def multiplied(a: SparseArray, b: SparseArray) -> SparseArray:
-    """Return a @ b.  Collective."""
+def matmul(
+    a: SparseArray | ScipyMatrix | ArrayLike, b: SparseArray | ScipyMatrix | ArrayLike, *, add: np.ufunc = np.add,
+    multiply: Callable[..., Any] = np.multiply, zero: Scalar | None = None,
+) -> Any:  # fmt: skip
+    """Return a @ b, one of them sparse, in any semiring: entry (i, j) is `add` over k of multiply(a[i, k], b[k, j]).
+
+    add, multiply : shortest paths: numpy.minimum, numpy.add; reachability: numpy.logical_or, numpy.logical_and.  `add`
+        is an associative and commutative ufunc; `multiply` may be any function of two arrays.
+    zero : the identity of `add`, where NumPy's ufunc does not tell it.
+    Absent entries are the semiring's zero.  With a dense operand the result is dense and lazy, and rows without entries
+    are the zero; of two sparse arrays it is sparse and computed at once, and what no products reach stays absent.
+    Cost: that of a @ b; the products of some rows at a time are sorted.
+    """
+    semiring = Semiring(add, multiply, zero).checked()
+    if isinstance(a, SparseArray) or scipy.sparse.issparse(a):
+        return as_sparse(a).dot(b, add=add, multiply=multiply, zero=zero)
+    if semiring.plain:
+        return a @ as_sparse(b)
+    first = asarray(a)  # type: ignore[arg-type]
+    turned = as_sparse(b).T.dot(first.T, add=add, multiply=lambda of_b, of_a: multiply(of_a, of_b), zero=zero)
+    return turned.T
+
+
+def multiplied(a: SparseArray, b: SparseArray, semiring: Semiring = PLAIN) -> SparseArray:
+    """Return a @ b in a semiring.  Collective."""
     if a.shape[1] != b.shape[0]:
         raise ArrayError(f"@: shapes {a.shape} and {b.shape} do not fit")
     if b._flipped:
         if a._flipped:
-            return multiplied(b.T, a.T).T
+            return multiplied(b.T, a.T, semiring.turned()).T
         b = b.tocsr()
     here, outline = world(), a._pattern.outline
     shared = outline.rows if a._flipped else outline.columns
     if b._pattern.outline.rows != shared:
         b = redealt(b, shared, b._pattern.outline.columns)
-    return _outer(here, a, b) if a._flipped else _by_rows(here, a, b)
+    return _outer(here, a, b, semiring) if a._flipped else _by_rows(here, a, b, semiring)
 
 
-def _by_rows(here: World, a: SparseArray, b: SparseArray) -> SparseArray:
+def _by_rows(here: World, a: SparseArray, b: SparseArray, semiring: Semiring) -> SparseArray:
     """Return the product of two arrays that are stored by rows; b's rows are dealt as a's columns."""
     pattern = a._pattern
     left = scipy.sparse.csr_array(
         (a._own(), pattern.compact, pattern.indptr), shape=(pattern.rows, pattern.width), copy=False
     )
-    found = _product(left, _stacked(here, pattern, b))
+    found = product_of(left, _stacked(here, pattern, b), semiring)
     return of_rows(found, pattern.outline.rows, b._pattern.outline.columns)
 
 
-def _outer(here: World, a: SparseArray, b: SparseArray) -> SparseArray:
+def _outer(here: World, a: SparseArray, b: SparseArray, semiring: Semiring) -> SparseArray:
     """Return the product of an array that is stored by columns and one that is stored by rows, dealt alike."""
     outline = a._pattern.outline
-    part = _product(a.local(), b.local()).tocoo()
-    return of_triples(here, part.row, part.col, part.data, outline.columns, b._pattern.outline.columns)
-
-
-def _product(left: Any, right: Any) -> Any:
-    counts = np.diff(right.tocsr().indptr)
-    counter.flops("elementwise", 2.0 * float(counts[left.indices].sum()) if left.format == "csr" else 0.0)
-    return (left @ right).tocsr()
+    part = product_of(a.local().tocsr(), b.local(), semiring).tocoo()
+    return of_triples(here, part.row, part.col, part.data, outline.columns, b._pattern.outline.columns, semiring.add)
 
 
 def _stacked(here: World, pattern: Pattern, b: SparseArray) -> Any:

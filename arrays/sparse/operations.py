@@ -23,6 +23,7 @@ from bsp.arrays.execution import memory
 from bsp.arrays.expressions.graph import Blocks, DType, Node, Staged, interned, kind_of
 from bsp.arrays.expressions.layout import Axis, Layout, Shape, layout_of
 from bsp.arrays.kernels.kernels import Room, StageTask
+from bsp.arrays.planning.fusing import identity
 from bsp.arrays.planning.planner import Planner
 from bsp.arrays.planning.reshaping import read
 from bsp.arrays.planning.stages import Ref, Spec, Value
@@ -55,11 +56,13 @@ class SparseWork(NamedTuple):
 class SparseOperation(Staged):
     """An operation of a pattern's entries and dense arrays.
 
-    wide : the length of the second axis of dense matrices; 0: all operands and the result are vectors.
+    wide : the length of the second axis of dense matrices; None: all operands and the result are vectors.
     flat : whether the result is a vector nevertheless.
     """
 
-    def __init__(self, work: SparseWork, outline: Outline, exchange: FarExchange | None, wide: int, flat: bool) -> None:
+    def __init__(
+        self, work: SparseWork, outline: Outline, exchange: FarExchange | None, wide: int | None, flat: bool
+    ) -> None:  # fmt: skip
         self.work, self.outline, self.exchange, self.wide, self.flat = work, outline, exchange, wide, flat
         self.name = work.name
 
@@ -67,7 +70,7 @@ class SparseOperation(Staged):
         """Create the stages of a node with this operation; return its value."""
         *args, pattern = node.args
         where = planner.fusion.param(pattern)
-        refs = [read(planner, arg) for arg in args]
+        refs = [self._ref(planner, arg, side) for arg, side in zip(args, self.work.takes, strict=True)]
         layouts = [self._wide(self.outline.lines[side]) for side in self.work.takes]
         result = self.outline.lines[self.work.gives]
         result = result if self.flat else self._wide(result)
@@ -80,7 +83,18 @@ class SparseOperation(Staged):
         return self._stage(planner, refs, layouts, kernel, result, dtype, text, _IN_PLACE)
 
     def _wide(self, layout: Layout) -> Layout:
-        return layout_of((*layout.axes, Axis(self.wide)), layout.replicated, layout.table) if self.wide else layout
+        if self.wide is None:
+            return layout
+        return layout_of((*layout.axes, Axis(self.wide)), layout.replicated, layout.table)
+
+    def _ref(self, planner: Planner, arg: Node, side: str) -> Ref:
+        """Return a reference to an operand; a view that repeats elements or turns axes is made an array first."""
+        ref, whole = read(planner, arg), identity(len(arg.kind.shape))
+        if [each.label for each in ref.access] == [each.label for each in whole]:
+            return ref
+        line = self.outline.lines[side]
+        layout = self._wide(line) if len(whole) > 1 else line
+        return Ref(planner.copied(ref, layout, _IN_PLACE, f"view of {ref.value.name}"), whole)
 
     def _stage(
         self, planner: Planner, refs: Sequence[Ref], layouts: Sequence[Layout], kernel: PatternKernel, result: Layout,
@@ -110,7 +124,7 @@ class SparseOperation(Staged):
         value = self._stage(
             planner, [sent], layouts[-1:], packing, packed, sent.value.dtype, f"packed {sent.value.name}", _FORWARD
         )
-        every = Ref(value, tuple(type(sent.access[0])(axis) for axis in range(len(packed.axes))))
+        every = Ref(value, identity(len(packed.axes)))
 
         kernel = PatternKernel(self._own, self.outline, where, dtype)
         arriving = self._wide(exchange.arriving)
@@ -126,7 +140,7 @@ class SparseOperation(Staged):
         given, at_owners = self._wide(given), self._wide(at_owners)
         unpacking = Unpacking(self._own, self.outline, where, dtype, given, parts)
         value = self._stage(planner, refs, layouts, unpacking, given, dtype, f"parts of {text}", _BACK)
-        every = Ref(value, tuple(type(refs[-1].access[0])(axis) for axis in range(len(given.axes))))
+        every = Ref(value, identity(len(given.axes)))
         ufunc = self.work.ufunc
         assert ufunc is not None
 
@@ -245,7 +259,7 @@ class Unpacking(PatternKernel):
 
 
 def applied(
-    work: SparseWork, pattern: Pattern, args: Sequence[Node], dtype: DType, wide: int = 0, flat: bool = False
+    work: SparseWork, pattern: Pattern, args: Sequence[Node], dtype: DType, wide: int | None = None, flat: bool = False
 ) -> Node:
     """Return the node of an operation.  Collective if it is the first one of this pattern that moves anything."""
     outline = pattern.outline
@@ -256,7 +270,7 @@ def applied(
             exchange = None
     op = interned(SparseOperation, work, outline, exchange, wide, flat)
     side = outline.lines[work.gives].shape
-    return Node(op, (*args, pattern.node), kind_of((*side, wide) if wide and not flat else side, dtype))
+    return Node(op, (*args, pattern.node), kind_of((*side, wide) if wide is not None and not flat else side, dtype))
 
 
 # ------------------------------------------------------------------------------ the operations
@@ -346,18 +360,18 @@ def combining(ufunc: np.ufunc, empty: Any, side: str) -> SparseWork:
         return found
 
     def over_rows(pattern: Pattern, entries: Any) -> Any:
-        total = np.full(pattern.rows, empty, entries.dtype)
+        total = np.full((pattern.rows, *entries.shape[1:]), empty, entries.dtype)
         begins = pattern.indptr[:-1]
         (filled,) = np.nonzero(np.diff(pattern.indptr))
         if len(filled):
-            total[filled] = ufunc.reduceat(entries, begins[filled])
+            total[filled] = ufunc.reduceat(entries, begins[filled], dtype=entries.dtype)
         return total
 
     def over_columns(pattern: Pattern, entries: Any) -> Any:
-        total = np.full(pattern.width, empty, entries.dtype)
+        total = np.full((pattern.width, *entries.shape[1:]), empty, entries.dtype)
         order, begins, columns = pattern.by_column
         if len(begins):
-            total[columns] = ufunc.reduceat(entries[order], begins)
+            total[columns] = ufunc.reduceat(entries[order], begins, dtype=entries.dtype)
         return total
 
     if side == "rows":

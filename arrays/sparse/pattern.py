@@ -23,7 +23,7 @@ from xxhash import xxh3_64
 
 from bsp.arrays.errors import ArrayError
 from bsp.arrays.execution.world import World, world
-from bsp.arrays.expressions.graph import PARAM, Kind, Node
+from bsp.arrays.expressions.graph import PARAM, DType, Kind, Node
 from bsp.arrays.expressions.layout import Axis, Layout, Shape, layout_of, replicated
 from bsp.arrays.procedures import line_layout
 from bsp.transport.header import digest
@@ -32,6 +32,15 @@ _MOST, _LEAST = 0.5, 4096  # the part of the rows, and their number, from which 
 _REQUESTS = "far columns of a sparse pattern"
 
 Bounds = tuple[int, ...]  # of consecutive shares: process k has positions bounds[k] to bounds[k + 1]
+
+
+def read_only(values: Any) -> Any:
+    """Return a view of an array that refuses to be written to; an array without values as it is."""
+    if not isinstance(values, np.ndarray):
+        return values
+    found = values.view()
+    found.flags.writeable = False
+    return found
 
 
 def even(length: int, nprocs: int) -> Bounds:
@@ -158,7 +167,8 @@ class Pattern:
 
     def __init__(self, outline: Outline, indptr: np.ndarray, indices: np.ndarray, pid: int) -> None:
         self.outline = outline
-        self.indptr, self.indices = indptr, indices
+        self.indptr: np.ndarray = read_only(indptr)
+        self.indices: np.ndarray = read_only(indices)
         self.pid = pid
         self.first, self.stop = outline.columns[pid], outline.columns[pid + 1]  # of the own columns
         self._far: Far | None = None
@@ -170,6 +180,9 @@ class Pattern:
 
     def __reduce__(self) -> Any:
         return _restored, (self.outline, self.indptr, self.indices, self.pid, self._far and _kept(self._far))
+
+    def has_places(self) -> None:
+        """Raise ArrayError if the pattern is a model, of which only numbers are known."""
 
     @property
     def rows(self) -> int:
@@ -236,12 +249,20 @@ class Pattern:
         return self.stop - self.first + len(self.far.needed)
 
 
-def made(here: World, rows: Bounds, columns: Bounds, indptr: np.ndarray, indices: np.ndarray) -> Pattern:
-    """Return the pattern of all processes' own rows.  Collective.  Cost: p words, one superstep."""
+def made(
+    here: World, rows: Bounds, columns: Bounds, indptr: np.ndarray, indices: np.ndarray, dtype: DType
+) -> tuple[Pattern, DType]:
+    """Return the pattern of all processes' own rows, and the element type of all their entries.  Collective.
+
+    dtype : of this process's entries; processes without entries have no say in the result.
+    Cost: p words, one superstep.
+    """
     own = digest(rows, columns), _bytes_of(indptr, indices)
-    told = here.private.allgather((len(indices), digest(own)))
-    entries = (0, *np.cumsum([count for count, _ in told]).tolist())
-    return Pattern(_outline(rows, columns, entries, digest(told)), indptr, indices, here.pid)
+    told = here.private.allgather((len(indices), digest(own), dtype.str))
+    entries = (0, *np.cumsum([count for count, _, _ in told]).tolist())
+    outline = _outline(rows, columns, entries, digest([each[:2] for each in told]))
+    common = np.result_type(*[np.dtype(each) for count, _, each in told if count or not entries[-1]])
+    return Pattern(outline, indptr, indices, here.pid), common
 
 
 def _bytes_of(*arrays: np.ndarray) -> bytes:

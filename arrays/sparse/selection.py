@@ -52,6 +52,8 @@ def _element(a: SparseArray, row: int, column: int) -> Any:
 def _rows(a: SparseArray, key: Any) -> SparseArray:
     """Return the rows of an array at a slice, a mask, positions, or one position."""
     length = a.shape[0]
+    if key is Ellipsis:
+        return a
     if isinstance(key, slice):
         if key == _ALL:
             return a

@@ -89,6 +89,7 @@ def groups() -> list[Group]:
         Group("fft", "Fourier transforms: bsp.arrays.fft", "bsp.arrays.fft", exported("bsp.arrays.fft")),
         Group("loops", "Loops over elements: bsp.parallel", "bsp.arrays.loops", exported("bsp.arrays.loops")),
         Group("random", "Random arrays: bsp.arrays.random", "bsp.arrays.random", exported("bsp.arrays.random")),
+        Group("sparse", "Sparse matrices: bsp.arrays.sparse", "bsp.arrays.sparse", exported("bsp.arrays.sparse")),
         Group(
             "matmul",
             "Matrix products: bsp.algorithms.matmul",

@@ -19,6 +19,7 @@ import bsp.arrays as ba
 from bsp.algorithms import glm
 from bsp.algorithms.glm.data.table import read_table
 from bsp.arrays import files
+from bsp.arrays import sparse as dealt
 from bsp.arrays.files import Codes, Columns, columns
 
 PROCESSES = [1, 3, 64]
@@ -111,6 +112,43 @@ def test_arrays_of_bsp_are_used_however_they_lie(layout: str, nprocs: int) -> No
 
     for model in fitted(nprocs, main):
         np.testing.assert_allclose(model.coef_, known.coef_, rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3, 8])
+@pytest.mark.parametrize("stored", ["rows", "columns", "lazy", "bounds"])
+def test_sparse_arrays_of_bsp_give_what_scipys_matrices_give(stored: str, nprocs: int) -> None:
+    rng = np.random.default_rng(0)
+    X = sparse.csr_array(rng.integers(-3, 4, size=(60, 4)) * (rng.random((60, 4)) < 0.4)).astype(float)
+    y, weights = rng.poisson(1.0, 60), rng.random(60)
+    known = glm.PoissonRegression().fit(X, y, sample_weight=weights)
+    bounds = np.linspace(0, 60, nprocs + 1).astype(int)
+
+    def main(proc: bsp.Process) -> Any:
+        A = dealt.from_scipy(X, bounds=bounds**2 // 60 if stored == "bounds" else None)
+        A = {"rows": A, "columns": dealt.from_scipy(X.T).T, "lazy": 0.5 * A + A * 0.5, "bounds": A}[stored]
+        model = glm.PoissonRegression().fit(A, ba.array(y, grid=(proc.nprocs,)), sample_weight=weights)
+        mu = model.predict(A)
+        assert isinstance(mu, ba.Array)
+        np.testing.assert_allclose(mu.compute(), known.predict(X), rtol=1e-9, atol=0)
+        assert model.score(A, y) == pytest.approx(known.score(X, y), rel=1e-9)
+        np.testing.assert_allclose(model.residuals(A, y).compute(), known.residuals(X, y), rtol=1e-7, atol=1e-9)
+        return model
+
+    for model in fitted(nprocs, main):
+        np.testing.assert_allclose(model.coef_, known.coef_, rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_sparse_arrays_that_are_no_data_are_told(nprocs: int) -> None:
+    y = np.zeros(5)
+    for make, text in [
+        (lambda: dealt.from_scipy(sparse.csr_array((0, 4))), r"0 sample\(s\)"),
+        (lambda: dealt.from_scipy(sparse.csr_array((5, 0))), r"0 feature\(s\)"),
+        (lambda: dealt.eye(5) * 1j, "Complex data not supported"),
+        (lambda: dealt.eye(4), "inconsistent numbers of samples: .4, 5."),
+        (lambda: dealt.from_coo([0], [0], [np.nan], (5, 5)), "NaN"),
+    ]:
+        assert re.search(text, raised(nprocs, lambda make=make: glm.LinearRegression().fit(make(), y)))
 
 
 def test_blocks_of_rows_are_used_where_they_lie() -> None:

@@ -250,3 +250,101 @@ def test_arrays_move_as_pickles() -> None:
         assert proc.superstep - before <= 3
 
     bsp.run(main, nprocs=3)
+
+
+VIEWS: dict[str, Callable[[], Any]] = {
+    "a repeated number": lambda: ba.broadcast_to(ba.asarray(2.0), (5,)),
+    "a repeated result": lambda: ba.broadcast_to(ba.asarray(2.0) + 1, (5,)),
+    "repeated rows": lambda: ba.broadcast_to(ba.arange(3) * 1.0, (5, 3)),
+    "repeated columns": lambda: ba.broadcast_to((ba.arange(5) * 1.0)[:, None], (5, 3)),
+    "every other": lambda: (ba.arange(10) * 1.0)[::2],
+    "backwards": lambda: (ba.arange(5) * 1.0)[::-1],
+    "a transpose": lambda: (ba.arange(15).reshape(3, 5) * 1.0).T,
+    "a dealt transpose": lambda: ba.asarray(np.arange(15.0).reshape(3, 5), grid=(1, 2)).T,
+    "a reversed axis": lambda: (ba.arange(15).reshape(5, 3) * 1.0)[:, ::-1],
+    "no columns": lambda: ba.zeros((5, 0)),
+}
+
+
+@pytest.mark.parametrize("nprocs", PROCESSES)
+def test_operands_may_be_views_of_any_kind(nprocs: int) -> None:
+    W = matrix(3, 8, 5, 0.4)
+    T = W.T.tocsr()
+
+    def main(proc: bsp.Process) -> None:
+        A, B = sparse.from_scipy(W), sparse.from_scipy(T)
+        for name, make in VIEWS.items():
+            x = make().compute()
+            for found, wanted in (
+                (A @ make(), W @ x), (B.T @ make(), W @ x), (make().T @ B, x.T @ T),
+                (A.dot(make(), multiply=lambda a, b: a * b), W @ x),
+                (A * make().T if x.ndim == 1 else (make().T @ B).T, W.multiply(x) if x.ndim == 1 else W @ x),
+            ):  # fmt: skip
+                found = found.compute()
+                found = found.toarray() if ss.issparse(found) else found
+                wanted = wanted.toarray() if ss.issparse(wanted) else wanted
+                np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=0, err_msg=name)
+        same(A.with_entries(ba.broadcast_to(ba.asarray(3.0), (A.nnz,))) @ np.ones(5), 3.0 * (W != 0).sum(1))
+
+    bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 11])
+@pytest.mark.parametrize("shape", [(0, 5), (7, 0), (0, 0), (1, 1), (9, 1), (1, 9)])
+def test_arrays_without_rows_or_columns_or_with_few(shape: tuple[int, int], nprocs: int) -> None:
+    W = ss.csr_array(np.arange(1.0, shape[0] * shape[1] + 1).reshape(shape))
+    D, (n, m) = W.toarray(), shape
+
+    def main(proc: bsp.Process) -> None:
+        A = sparse.from_scipy(W)
+        for found, wanted in [
+            (A.todense(), D), (A.T.todense(), D.T), (A + A, 2 * D), (A @ A.T, D @ D.T), (A.T @ A, D.T @ D),
+            (A @ np.ones(m), D @ np.ones(m)), (A.T @ np.ones(n), D.T @ np.ones(n)),
+            (A @ np.ones((m, 2)), D @ np.ones((m, 2))),
+            (A * D, D * D), (D + A, D + D), (D - A, D - D), (A * np.array([[2.0]]), D * 2), (A * np.ones((1, m)), D),
+            (A * np.ones((n, 1)), D), (A.sum(0), D.sum(0)), (A.sum(1), D.sum(1)), (A.T.tocsr(), D.T),
+            (A[...], D), (A[..., ::2], D[..., ::2]), (A[::-1], D[::-1]), (A[np.zeros(n, bool)], D[:0]), (A[[]], D[:0]),
+            (A.diagonal(), D.diagonal()), (sparse.hstack([A, A]), np.hstack([D, D])),
+            (sparse.vstack([A, A]), np.vstack([D, D])),
+        ]:  # fmt: skip
+            same(found, wanted)
+
+    bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3, 11])
+@pytest.mark.parametrize("dtype", [np.int64, np.int8, bool, np.float32, np.complex128, np.uint16])
+def test_the_element_type_does_not_depend_on_who_has_entries(dtype: Any, nprocs: int) -> None:
+    """scipy's results without entries are floats; processes without entries have no say."""
+    W = ss.csr_array((np.ones(2, dtype), ([1, 5], [0, 2])), shape=(7, 4))
+
+    def main(proc: bsp.Process) -> None:
+        A = sparse.from_scipy(W)
+        x = np.arange(4)
+        for found, wanted in [
+            (sparse.kron(A, A), ss.kron(W, W)), (A @ A.T, W @ W.T), (A + A, W + W), (A[1:3], W[1:3]), (A.conj(), W),
+            (sparse.hstack([A, A]), ss.hstack([W, W])), (A @ x, W @ x), (A.T @ np.arange(7), W.T @ np.arange(7)),
+            (sparse.from_local(np.ones((2, 3), np.int8) if proc.pid == 0 else np.zeros((1, 3))),
+             np.vstack([np.ones((2, 3), np.int8), np.zeros((nprocs - 1, 3), np.int8)])),
+        ]:  # fmt: skip
+            same(found, wanted)
+
+    bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2])
+@pytest.mark.parametrize("make", [sparse.from_scipy, sparse.from_local])
+def test_arrays_share_no_memory_that_a_caller_writes_to(make: Callable[[Any], sparse.SparseArray], nprocs: int) -> None:
+    def main(proc: bsp.Process) -> None:
+        W = ss.csr_array((np.array([1.0, 2, 3, 4]), np.array([2, 0, 1, 1]), np.array([0, 2, 4])), shape=(2, 3))
+        before = [each.tolist() for each in (W.data, W.indices, W.indptr)]
+        A = make(W)  # whose entries are sorted, and duplicates summed
+        assert [each.tolist() for each in (W.data, W.indices, W.indptr)] == before
+        wanted = A.compute().toarray()
+        W.data[:] = 99
+        for part in (A.local().data, A.local().indices, A.T.local().indptr, *A.triples()[2:]):
+            with pytest.raises(ValueError, match="read-only"):
+                part[:1] = 0
+        same(A, wanted)
+
+    bsp.run(main, nprocs=nprocs)

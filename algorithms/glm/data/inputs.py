@@ -1,7 +1,8 @@
 """Inputs of a fit: this process's rows of X and of vectors, from all that may be passed.
 
 Arrays of NumPy, lists, scipy's sparse matrices and data frames are whole and the same on every process, which takes
-its rows of them; arrays of `bsp.arrays` are used where their blocks of rows lie; of a file each process reads its own.
+its rows of them; arrays of `bsp.arrays`, dense and sparse, are used where their rows lie; of a file each process reads
+its own.
 Messages are worded as scikit-learn's where its users know them.
 """
 
@@ -37,7 +38,7 @@ from bsp.values.payload import as_array, cuts_of
 
 
 class SparseMatrix(Protocol):
-    """A matrix of scipy.sparse."""
+    """A matrix of scipy.sparse, or of bsp.arrays.sparse."""
 
     def tocsr(self) -> Any:
         """Return the matrix in compressed rows."""
@@ -76,10 +77,17 @@ def opened(X: Any) -> Any:
 def matrix_of(X: Any) -> Matrix:
     """Return this process's rows of a matrix.  Collective.
 
-    Cost: nothing; one total exchange of an array of `bsp.arrays` that is not laid out in blocks of rows.
+    Cost: nothing; one total exchange of an array of `bsp.arrays` that is not laid out in blocks of rows, or of a
+    transposed sparse one.
     Raises DataError, or TypeError, if it has other than two dimensions, no rows or no columns.
     """
     here = world()
+    if is_dealt_sparse(X):
+        _check_shape(X.shape)
+        if X.dtype.kind == "c":
+            raise DataError("Complex data not supported")
+        rows = X.tocsr()
+        return Matrix(rows.local(), np.array(rows.row_bounds), rows.shape)
     if isinstance(X, Array):
         _check_shape(X.shape)
         values, bounds = _row_blocks(X)
@@ -205,3 +213,9 @@ def is_sparse(value: Any) -> bool:
     """Return whether a value is a sparse matrix of scipy, without importing scipy.sparse: before that there is none."""
     scipy_sparse = sys.modules.get("scipy.sparse")
     return scipy_sparse is not None and scipy_sparse.issparse(value)
+
+
+def is_dealt_sparse(value: Any) -> bool:
+    """Return whether a value is a sparse array of `bsp.arrays.sparse`, without importing that."""
+    ours = sys.modules.get("bsp.arrays.sparse")
+    return ours is not None and isinstance(value, ours.SparseArray)

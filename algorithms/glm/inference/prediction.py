@@ -14,6 +14,7 @@ import numpy as np
 from bsp.algorithms.glm.data.coding import complete, matrix
 from bsp.algorithms.glm.data.inputs import (
     check_finite,
+    is_dealt_sparse,
     is_frame,
     is_path,
     matrix_of,
@@ -129,7 +130,7 @@ def applied(model: Regression, X: Any, offset: Any) -> Applied:
     if is_frame(X):
         model._check_features(X.shape[1], tuple(X.columns) if _named(X) else None)
         values = numbers(_of_frame(model, X), "X", finite=True)
-    elif isinstance(X, Array):
+    elif isinstance(X, Array) or is_dealt_sparse(X):
         found = matrix_of(X)
         model._check_features(found.shape[1], None)
         values, bounds = numbers(found.values, "X"), found.bounds

@@ -1,0 +1,332 @@
+"""Comprehensions over sparse operands: their absent entries do not take part.
+
+An aggregate over A[i,k] becomes a vector over the entries of A, in which each operand has its elements at the entries'
+rows or columns, and which is combined over rows or columns.  So every expression that holds for dense operands holds
+for sparse ones, with the absent entries as the zero of the aggregate.  Where both indices of A are on the left, the
+result is sparse and has the places of A.  Products of two sparse operands are those of `matmul`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from bsp.arrays.api.creation import arange, asarray
+from bsp.arrays.array import Array
+from bsp.arrays.comprehensions.compiler import BINARY, comprehension
+from bsp.arrays.comprehensions.names import aggregate_of, check_all_named, free
+from bsp.arrays.comprehensions.syntax import Comprehension, axes_of, parsed
+from bsp.arrays.errors import ArrayError
+from bsp.arrays.sparse.array import SparseArray
+from bsp.arrays.sparse.semirings import Semiring
+
+_ADD: dict[str, np.ufunc] = {
+    "sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum, "any": np.logical_or,
+    "all": np.logical_and,
+}  # fmt: skip
+
+
+def comprehended(text: str, operands: dict[str, Any]) -> Any:
+    """Return what a comprehension with sparse operands describes: a dense array, lazy, or a sparse one.
+
+    Raises ComprehensionError, with a caret under the mistake.
+    """
+    read = parsed(text)
+    check_all_named(read, operands.keys())
+    for what in (*read.keys.values(), *(span.name for span in read.spans.values())):
+        raise read.mistake(what, "with sparse operands an index has no range, and no groups")
+    return _Sparse(read, operands).result()
+
+
+class _Sparse:
+    """A comprehension with sparse operands."""
+
+    def __init__(self, read: Comprehension, operands: dict[str, Any]) -> None:
+        self.read = read
+        self.operands = operands
+        self.left = [each.id for each in read.left]
+
+    def result(self) -> Any:
+        """Return the array that the comprehension describes."""
+        read = self.read
+        subscripts = self._sparse_in(read.right)
+        for node in subscripts:
+            row, column = self._pair(node)
+            if row in self.left and column in self.left:
+                return self._placed(node, row, column)
+        calls = [call for call in _outermost(read.right) if self._sparse_in(call)]
+        inside = {id(node) for call in calls for node in self._sparse_in(call)}
+        for node in subscripts:
+            if id(node) not in inside:
+                raise read.mistake(node, "an index of this is neither on the left nor in an aggregate")
+        if len(calls) == 1 and calls[0] is read.right and (found := self._of_two(calls[0])) is not None:
+            return found
+        results: dict[str, Any] = {}
+        replaced: dict[int, ast.expr] = {}
+        for number, call in enumerate(calls):
+            array, axes = self._aggregate(call)
+            results[f"_{number}"] = array
+            replaced[id(call)] = _subscript(f"_{number}", axes)
+        return self._rest(results, replaced)
+
+    def _rest(self, results: dict[str, Any], replaced: dict[int, ast.expr]) -> Array:
+        """Return the right side, with the results of aggregates in their places."""
+        right = _swapped(self.read.right, replaced)
+        return _evaluated(self.left, right, {**self.operands, **results})
+
+    def _sparse_in(self, node: ast.AST) -> list[ast.Subscript]:
+        """Return the subscripts of sparse operands in an expression."""
+        return [
+            each for each in ast.walk(node)
+            if isinstance(each, ast.Subscript) and isinstance(each.value, ast.Name)
+            and isinstance(self.operands.get(each.value.id), SparseArray)
+        ]  # fmt: skip
+
+    def _array(self, node: ast.Subscript) -> SparseArray:
+        assert isinstance(node.value, ast.Name)
+        found: SparseArray = self.operands[node.value.id]
+        return found
+
+    def _pair(self, node: ast.Subscript) -> tuple[str, str]:
+        """Return the two indices of a sparse operand."""
+        axes = axes_of(node)
+        names = [each.id for each in axes if isinstance(each, ast.Name) and each.id not in self.operands]
+        if len(axes) != 2 or len(set(names)) != 2:
+            raise self.read.mistake(node, "a sparse operand has two different plain indices, as in A[i,k]")
+        return names[0], names[1]
+
+    # ------------------------------------------------------------------------------- results
+
+    def _placed(self, node: ast.Subscript, row: str, column: str) -> SparseArray:
+        """Return the sparse result that has the places of a sparse operand."""
+        if len(self.left) != 2:
+            raise self.read.mistake(node, "the result has the places of this: its indices alone are on the left")
+        places = self._array(node)
+        at = _AtEntries(self, places, row, column, None)
+        found = places.with_entries(_evaluated([at.entry], at.visit(deepcopy(self.read.right)), at.operands))
+        return found if self.left == [row, column] else found.T
+
+    def _over(self, call: ast.Call) -> tuple[str, ast.expr, list[str]]:
+        """Return the aggregate's name, its expression, and the indices that it is over."""
+        how = aggregate_of(call)
+        if how not in _ADD:
+            raise self.read.mistake(call, f"of sparse operands there are {', '.join(_ADD)}")
+        if len(call.args) != 1 or call.keywords:
+            raise self.read.mistake(call, f"{how} aggregates one expression")
+        if isinstance(call.func, ast.Subscript):
+            over = [each.id for each in axes_of(call.func) if isinstance(each, ast.Name)]
+        else:
+            over = [name for name in free(call.args[0], self._names(call)) if name not in self.left]
+        return how, call.args[0], over
+
+    def _names(self, node: ast.AST) -> set[str]:
+        """Return all indices in the subscripts of an expression."""
+        return {
+            name.id
+            for each in ast.walk(node) if isinstance(each, ast.Subscript)
+            for axis in axes_of(each) for name in ast.walk(axis)
+            if isinstance(name, ast.Name) and name.id not in self.operands
+        }  # fmt: skip
+
+    def _aggregate(self, call: ast.Call) -> tuple[Array, list[str]]:
+        """Return an aggregate over the entries of a sparse operand, and the indices of its axes."""
+        how, body, over = self._over(call)
+        node = self._sparse_in(body)[0]
+        row, column = self._pair(node)
+        places = self._array(node)
+        if row not in over:  # turned so that what it is over comes last
+            row, column, places = column, row, places.T
+        row, column, places = (column, row, places.T) if column not in over else (row, column, places)
+        plain = self._product(how, body, over, row, column)
+        if plain is not None:
+            return plain
+        at = _AtEntries(self, places, row, column, how)
+        rest = [name for name in over if name not in (row, column)]
+        inside = self._names(body)
+        kept = [name for name in self.left if name in inside and name not in (row, column)]
+        right = at.visit(deepcopy(body))
+        if rest:
+            right = ast.Call(_subscript(how, rest), [right], [])
+        if row in over:
+            whole = ast.Call(_subscript(how, [at.entry]), [right], [])
+            return _evaluated(kept, whole, at.operands), kept
+        if len(kept) > 1:
+            raise self.read.mistake(call, f"beside {row!r} it has the indices {', '.join(kept)}: at most one")
+        values = _evaluated([at.entry, *kept], right, at.operands)
+        semiring = Semiring(_ADD[how])
+        dtype = semiring.add.reduce(np.zeros(1, values.dtype)).dtype
+        return places._over(1, semiring.add, semiring.zero_of(dtype), values.astype(dtype)), [row, *kept]
+
+    def _product(
+        self, how: str, body: ast.expr, over: list[str], row: str, column: str
+    ) -> tuple[Array, list[str]] | None:
+        """Return the sum of a product of a sparse and a dense operand, as `@` makes it; None if it is another."""
+        if how != "sum" or over != [column] or not (isinstance(body, ast.BinOp) and isinstance(body.op, ast.Mult)):
+            return None
+        sides = [body.left, body.right]
+        first = [each for each in sides if each in self._sparse_in(body)]
+        if len(first) != 1 or not all(isinstance(each, ast.Subscript) for each in sides):
+            return None
+        (other,) = [each for each in sides if each is not first[0]]
+        assert isinstance(first[0], ast.Subscript)
+        assert isinstance(other, ast.Subscript)
+        axes = [each.id for each in axes_of(other) if isinstance(each, ast.Name)]
+        if len(axes) != len(axes_of(other)) or len(set(axes)) != len(axes) or column not in axes or row in axes:
+            return None
+        a = self._array(first[0])
+        a = a if self._pair(first[0]) == (row, column) else a.T
+        x = asarray(self.operands[other.value.id])  # type: ignore[attr-defined]
+        if x.ndim != len(axes) or x.ndim > 2 or any(name in self.operands for name in axes):
+            return None
+        kept = [name for name in axes if name != column]
+        try:
+            return _summed(a, "sum") @ (x if axes[0] == column else x.T), [row, *kept]
+        except ArrayError as wrong:
+            raise self.read.mistake(body, str(wrong)) from None
+
+    def _of_two(self, call: ast.Call) -> SparseArray | None:
+        """Return the sparse product of two sparse operands; None if the aggregate is none."""
+        how, body, over = self._over(call)
+        subscripts = self._sparse_in(body)
+        pairs = [self._pair(node) for node in subscripts]
+        if len(pairs) != 2 or set(pairs[0]) == set(pairs[1]):
+            return None
+        read, common = self.read, set(pairs[0]) & set(pairs[1])
+        sides = [body.left, body.right] if isinstance(body, ast.BinOp) else getattr(body, "args", [])
+        if sides != subscripts or len(common) != 1 or set(over) != common or len(self.left) != 2:
+            raise read.mistake(
+                call, f"of two sparse operands {how} takes a product, as in C[i,j] = sum(A[i,k] * B[k,j])"
+            )
+        multiply = BINARY.get(type(body.op)) if isinstance(body, ast.BinOp) else None
+        if isinstance(body, ast.Call) and isinstance(body.func, ast.Name):
+            multiply = getattr(np, body.func.id, None)
+        if multiply is None:
+            raise read.mistake(body, f"{read.words(body)} is no product of a semiring")
+        (shared,) = common
+        a, b = (_summed(self._array(node), how) for node in subscripts)
+        a, row = (a, pairs[0][0]) if pairs[0][1] == shared else (a.T, pairs[0][1])
+        b = b if pairs[1][0] == shared else b.T
+        try:
+            found: SparseArray = a.dot(b, add=_ADD[how], multiply=multiply)
+        except ArrayError as wrong:
+            raise read.mistake(body, str(wrong)) from None
+        return found if self.left[0] == row else found.T
+
+
+class _AtEntries(ast.NodeTransformer):
+    """Turns an expression of the indices of a sparse operand into one of its entries.
+
+    places : the operand, whose rows are index `row` and whose columns are index `column`.
+    operands : those of the new expression, over the index `entry`.
+    """
+
+    def __init__(self, whole: _Sparse, places: SparseArray, row: str, column: str, how: str | None) -> None:
+        self.whole, self.places, self.how = whole, places, how
+        self.sides = {row: 0, column: 1}
+        self.entry = "entry"
+        while self.entry in whole.operands or self.entry in whole.read.text:
+            self.entry += "_"
+        self.operands: dict[str, Any] = {
+            name: each for name, each in whole.operands.items() if not isinstance(each, SparseArray)
+        }
+
+    def _new(self, array: Array, axes: Iterable[ast.expr] = ()) -> ast.Subscript:
+        """Return the subscript of an operand that is made here."""
+        name = f"_{self.entry}{len(self.operands)}"
+        self.operands[name] = array
+        index = ast.Tuple([ast.Name(self.entry), *axes], ast.Load())
+        return ast.Subscript(ast.Name(name), index, ast.Load())
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Visit the arguments; an aggregate's own indices are not those of the entries."""
+        read = self.whole.read
+        if aggregate_of(node) is not None and isinstance(node.func, ast.Subscript):
+            for each in axes_of(node.func):
+                if isinstance(each, ast.Name) and each.id in self.sides:
+                    raise read.mistake(node, f"{each.id!r} is bound outside already")
+        node.args = [self.visit(each) for each in node.args]
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """Replace an index that is used as a value by the positions of the entries."""
+        if node.id not in self.sides:
+            return node
+        side = self.sides[node.id]
+        return self._new(self.places._gathered(arange(self.places.shape[side]), side == 0))
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        """Replace an operand by its elements at the entries."""
+        read = self.whole.read
+        if not isinstance(node.value, ast.Name) or node.value.id not in self.whole.operands:
+            return node
+        value, axes = self.whole.operands[node.value.id], axes_of(node)
+        if isinstance(value, SparseArray):
+            return self._new(_summed(self._same_places(node, value), self.how).entries)
+        at = {
+            k: self.sides[each.id] for k, each in enumerate(axes)
+            if isinstance(each, ast.Name) and each.id in self.sides
+        }  # fmt: skip
+        for each in axes:
+            if any(isinstance(part, ast.Name) and part.id in self.sides for part in ast.walk(each)) and not isinstance(
+                each, ast.Name
+            ):
+                raise read.mistake(each, "an index of a sparse operand is plain everywhere")
+        if not at:
+            return node
+        x = asarray(value)
+        if x.ndim != len(axes) or x.ndim > 2 or len(set(at.values())) != len(at):
+            raise read.mistake(node, f"{node.value.id} has shape {x.shape}: at the entries of a sparse operand there "
+                               "are vectors and matrices, each index once")  # fmt: skip
+        for k, side in at.items():
+            if x.shape[k] != self.places.shape[side]:
+                raise read.mistake(node, f"shapes {x.shape} and {self.places.shape} do not fit")
+        if len(at) == 2:
+            return self._new(self.places._at_entries(x if at[0] == 0 else x.T))
+        ((axis, side),) = at.items()
+        return self._new(self.places._gathered(x.T if axis else x, side == 0), axes[:axis] + axes[axis + 1 :])
+
+    def _same_places(self, node: ast.Subscript, value: SparseArray) -> SparseArray:
+        row, column = self.whole._pair(node)
+        if set(self.sides) != {row, column}:
+            raise self.whole.read.mistake(node, "two sparse operands of other indices: C[i,j] = sum(A[i,k] * B[k,j])")
+        value = value if self.sides[row] == 0 else value.T
+        mine, theirs = self.places, value
+        if mine._flipped != theirs._flipped or mine.pattern.outline is not theirs.pattern.outline:
+            raise self.whole.read.mistake(node, "its places are not those of the other sparse operand")
+        return value
+
+
+def _summed(a: SparseArray, how: str | None) -> SparseArray:
+    """Return an array whose products do not overflow in a sum."""
+    if how not in ("sum", "prod"):
+        return a
+    dtype = np.add.reduce(np.zeros(1, a.dtype)).dtype
+    return a if dtype == a.dtype else a.astype(dtype)
+
+
+def _outermost(node: ast.AST) -> list[ast.Call]:
+    """Return the outermost aggregates of an expression, from left to right."""
+    if isinstance(node, ast.Call) and aggregate_of(node) is not None:
+        return [node]
+    return [call for child in ast.iter_child_nodes(node) for call in _outermost(child)]
+
+
+def _subscript(name: str, axes: Iterable[str]) -> ast.expr:
+    names: list[ast.expr] = [ast.Name(each) for each in axes]
+    return ast.Subscript(ast.Name(name), ast.Tuple(names, ast.Load()), ast.Load()) if names else ast.Name(name)
+
+
+def _swapped(right: ast.expr, replaced: dict[int, ast.expr]) -> ast.expr:
+    """Return a copy of an expression in which parts are replaced, by their id()."""
+    return deepcopy(right, dict(replaced))  # what is in the memo counts as copied
+
+
+def _evaluated(left: list[str], right: ast.expr, operands: dict[str, Any]) -> Array:
+    """Return what an expression of dense operands describes."""
+    text = f"_[{', '.join(left)}] = {ast.unparse(right)}" if left else f"_ = {ast.unparse(right)}"
+    named = {each.id for each in ast.walk(right) if isinstance(each, ast.Name)}
+    return comprehension(text, **{name: each for name, each in operands.items() if name in named})

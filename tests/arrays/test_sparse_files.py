@@ -1,0 +1,294 @@
+"""What scipy writes sparse arrays read, and the other way round, on any number of processes; one error for all."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as ss
+from hypothesis import given
+from hypothesis import strategies as st
+from thinning import examples
+
+import bsp
+from bsp.arrays import sparse
+from bsp.arrays.errors import FileError, FormatError, NoSuchFile, PlanTooLarge
+
+PROCESSES = [1, 2, 3, 7]
+
+
+def made(n: int, m: int, dtype: Any, seed: int = 0) -> ss.csr_array:
+    rng = np.random.default_rng(seed)
+    values = rng.integers(-9, 10, (n, m)) * (rng.random((n, m)) < 0.3)
+    values = values / 7 if np.dtype(dtype).kind in "fc" else values
+    values = values + 1j * values.T[:n, :m] if dtype is complex and n == m else values
+    return ss.csr_array(values.astype(dtype))
+
+
+def read(call: Callable[[], sparse.SparseArray], nprocs: int) -> ss.csr_array:
+    """What a reader gives, which is the same on all processes."""
+    return bsp.run(lambda proc: call().compute(), nprocs=nprocs)[-1]
+
+
+def told(kind: type[Exception], call: Callable[..., Any], nprocs: int) -> str:
+    """The error of call(), the same on every process, none of which is left behind."""
+
+    def main(proc: bsp.Process) -> str:
+        with pytest.raises(kind) as wrong:
+            call()
+        proc.sync()
+        return str(wrong.value)
+
+    (found,) = set(bsp.run(main, nprocs=nprocs))
+    return str(found)
+
+
+def equal(found: Any, wanted: Any) -> None:
+    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+    np.testing.assert_array_equal(found.toarray(), wanted.toarray())
+
+
+MATRICES = {
+    "real": made(31, 17, float), "square": made(12, 12, complex), "integers": made(9, 30, np.int64),
+    "none": ss.csr_array((5, 4)), "no rows": ss.csr_array((0, 3)), "one row": made(1, 40, float),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("nprocs", PROCESSES)
+@pytest.mark.parametrize("name", MATRICES)
+@pytest.mark.parametrize("ending", [".mtx", ".mtx.gz"])
+def test_matrix_market_is_scipys(tmp_path: Path, name: str, nprocs: int, ending: str) -> None:
+    W = MATRICES[name]
+    path = tmp_path / f"a{ending}"
+    text = io.BytesIO()
+    scipy.io.mmwrite(text, W, comment="two\nlines", precision=17)
+    path.write_bytes(gzip.compress(text.getvalue()) if ending.endswith("gz") else text.getvalue())
+    equal(read(lambda: sparse.load(path), nprocs), W)
+    back = tmp_path / f"b{ending}"
+
+    def write(proc: bsp.Process) -> None:
+        sparse.write_mtx(back, sparse.from_scipy(W), comment="two\nlines")
+        sparse.write_mtx(f"{back}.T{ending}", sparse.from_scipy(W).T)
+
+    bsp.run(write, nprocs=nprocs)
+    equal(ss.csr_array(scipy.io.mmread(back)), W)
+    equal(ss.csr_array(scipy.io.mmread(f"{back}.T{ending}")), W.T)
+
+
+SYMMETRIES = [
+    ("symmetric", "real"), ("symmetric", "complex"), ("symmetric", "integer"), ("symmetric", "pattern"),
+    ("skew-symmetric", "real"), ("skew-symmetric", "complex"), ("skew-symmetric", "integer"), ("hermitian", "complex"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+@pytest.mark.parametrize("symmetry, field", SYMMETRIES)
+def test_the_other_triangle_is_filled_in(tmp_path: Path, field: str, symmetry: str, nprocs: int) -> None:
+    path = tmp_path / "a.mtx"
+    values = {"real": " -1.5", "complex": " 1.5 -2", "integer": " 7", "pattern": ""}[field]
+    diagonal = "" if symmetry == "skew-symmetric" else f"3 3{values if symmetry != 'hermitian' else ' 2 0'}\n"
+    count = 2 + bool(diagonal)
+    head = f"%%MatrixMarket Matrix COORDINATE {field} {symmetry}\n% a\n\n5 5 {count}\n"
+    path.write_text(f"{head}4 1{values}\n\n% b\n{diagonal}5 4{values}")
+    found = read(lambda: sparse.read_mtx(path), nprocs)
+    path.write_text(path.read_text().replace("% b\n", ""))  # which scipy does not skip
+    equal(found, ss.csr_array(scipy.io.mmread(path)))
+
+
+BAD = [
+    ("", "this is no Matrix Market file"),
+    ("1 1 1\n", "this is no Matrix Market file"),
+    ("%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n4\n", "line 1: a matrix in the format 'array'"),
+    ("%%MatrixMarket matrix coordinate quaternion general\n2 2 1\n1 1 1\n", "line 1: 'quaternion' is none of real"),
+    ("%%MatrixMarket matrix coordinate real general\n% ends\n", "it ends before the line of its sizes"),
+    ("%%MatrixMarket matrix coordinate real general\n2 2\n", "line 2: three sizes"),
+    ("%%MatrixMarket matrix coordinate real symmetric\n2 3 0\n", "line 2: a symmetric matrix of 2 rows, 3 columns"),
+    ("%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\n\n1 3 1\n", "line 5: column 3 is none of 1 to 2"),
+    ("%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\n0 1 1\n", "line 4: row 0 is none of 1 to 2"),
+    ("%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\n1.5 1 1\n", "line 4: row 1.5 is none of 1 to 2"),
+    ("%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\nnan 1 1\n", "line 4: row nan is none of 1 to 2"),
+    ("%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\n1 1 x\n", "line 4: column 3 ('value'): 'x' is no"),
+    ("%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\n1 1\n", "line 4: it has 2 fields"),
+    ("%%MatrixMarket matrix coordinate real general\n2 2 3\n1 1 1\n1 2 1\n", "its head says 3 entries, it has 2"),
+    ("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1\n1 2 1\n", "its head says 1 entries, it has 2"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("ending", [".mtx", ".mtx.gz"])
+@pytest.mark.parametrize("text, message", BAD)
+def test_mistakes_in_matrix_market_are_told_to_all(tmp_path: Path, text: str, message: str, ending: str) -> None:
+    path = tmp_path / f"a{ending}"
+    path.write_bytes(gzip.compress(text.encode()) if ending.endswith("gz") else text.encode())
+    found = {told(FormatError, lambda: sparse.read_mtx(path), nprocs) for nprocs in (1, 4)}
+    assert len(found) == 1
+    assert f"read_mtx({str(path)!r}): {message}" in found.pop()
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_files_that_are_missing_or_too_large_are_told_before_they_are_read(tmp_path: Path, nprocs: int) -> None:
+    for reader in (sparse.read_mtx, sparse.read_npz, sparse.read_edges):
+        assert reader.__name__ in told(NoSuchFile, lambda reader=reader: reader(tmp_path / "none"), nprocs)
+    path = tmp_path / "a.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate real general\n1000000000 1000000000 90000000000000\n1 1 1\n")
+
+    def main(proc: bsp.Process) -> None:
+        with pytest.raises(PlanTooLarge, match=r"with 90000000000000 entries, limit .*; take more processes"):
+            sparse.read_mtx(path)
+        with pytest.raises(PlanTooLarge, match="for 800000000000001 rows with 1 entries"):
+            sparse.read_edges(tmp_path / "a.txt")
+
+    (tmp_path / "a.txt").write_text("0 800000000000000\n")
+    bsp.run(main, nprocs=nprocs, machine=bsp.Machine(p=nprocs, memory=2**34))
+    with pytest.raises((FileError, bsp.BspError)):
+        bsp.run(lambda proc: sparse.write_mtx(tmp_path / "no" / "a.mtx", sparse.eye(3)), nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", PROCESSES)
+@pytest.mark.parametrize("name", MATRICES)
+@pytest.mark.parametrize("compressed", [True, False])
+def test_npz_is_scipys(tmp_path: Path, name: str, compressed: bool, nprocs: int) -> None:
+    W = MATRICES[name]
+    for form in ("csr", "csc", "coo"):
+        path = tmp_path / f"{form}.npz"
+        ss.save_npz(path, W.asformat(form), compressed=compressed)
+        equal(read(lambda path=path: sparse.load(path), nprocs), W)
+    ss.save_npz(tmp_path / "matrix.npz", ss.csr_matrix(W))
+    equal(read(lambda: sparse.read_npz(tmp_path / "matrix.npz"), nprocs), W)
+
+    def write(proc: bsp.Process) -> None:
+        sparse.save_npz(tmp_path / "own", sparse.from_scipy(W), compressed=compressed)
+        sparse.save_npz(tmp_path / "own.T.npz", sparse.from_scipy(W).T, compressed=compressed)
+
+    bsp.run(write, nprocs=nprocs)
+    found, other = ss.load_npz(tmp_path / "own.npz"), ss.load_npz(tmp_path / "own.T.npz")
+    assert (found.format, other.format, type(found)) == ("csr", "csc", ss.csr_array)
+    equal(found, W)
+    equal(other, W.T)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_reading_rows_of_npz_moves_no_entries(tmp_path: Path, nprocs: int) -> None:
+    ss.save_npz(tmp_path / "a.npz", made(200, 200, float))
+
+    def main(proc: bsp.Process) -> tuple[int, ...]:
+        return sparse.read_npz(tmp_path / "a.npz").row_bounds
+
+    steps = bsp.predict(main, nprocs=nprocs, machine=bsp.Machine(p=nprocs)).per_superstep
+    assert max(max(row["h_sent"], row["h_received"]) for row in steps) < 200
+
+
+def test_damaged_archives_are_told_to_all(tmp_path: Path) -> None:
+    W, path = made(30, 20, float), tmp_path / "a.npz"
+    members = {"indices": W.indices, "indptr": W.indptr, "format": b"csr", "shape": W.shape, "data": W.data}
+    for change, message in [
+        ({"indices": W.indices + 15}, "indices"),
+        ({"indptr": W.indptr[::-1]}, "does not ascend"),
+        ({"indptr": W.indptr[:-3]}, "indptr does not fit 30 rows"),
+        ({"indptr": W.indptr * 2}, "indptr does not fit"),
+        ({"data": W.data.astype("U3")}, "arrays hold numbers"),
+        ({"format": b"dia"}, "a matrix in the format 'dia': csr, csc or coo"),
+        ({"shape": (3,)}, "an array with 1 axes"),
+    ]:
+        np.savez(path, **(members | change))
+        for nprocs in (1, 3):
+            assert message in told(FormatError, lambda: sparse.read_npz(path), nprocs)
+    np.savez(path, x=W.data)
+    assert "no sparse matrix of scipy: it has x.npy" in told(FormatError, lambda: sparse.read_npz(path), 3)
+    ss.save_npz(path, W)
+    path.write_bytes(path.read_bytes()[:-30])
+    assert "no .npz archive" in told(FormatError, lambda: sparse.read_npz(path), 3)
+    path.write_text("text")
+    assert "no .npz archive" in told(FormatError, lambda: sparse.read_npz(path), 3)
+
+
+EDGES = "# a graph\n#\n0 1 0.5\n4\t2 1.5 # last\n\n 3 3 2\n0 1 1\n"
+
+
+@pytest.mark.parametrize("nprocs", PROCESSES)
+@pytest.mark.parametrize("ending", [".txt", ".el.gz"])
+def test_edges_are_read_from_text(tmp_path: Path, nprocs: int, ending: str) -> None:
+    path = tmp_path / f"a{ending}"
+    path.write_bytes(gzip.compress(EDGES.encode()) if ending.endswith("gz") else EDGES.encode())
+    wanted = np.zeros((5, 5))
+    wanted[0, 1], wanted[4, 2], wanted[3, 3] = 1.5, 1.5, 2
+    equal(read(lambda: sparse.load(path, weights=2), nprocs), ss.csr_array(wanted))
+    both = wanted + wanted.T - np.diag(np.diag(wanted))
+    equal(read(lambda: sparse.read_edges(path, weights=2, symmetric=True), nprocs), ss.csr_array(both))
+    wanted[0, 1], wanted[4, 2], wanted[3, 3] = 2, 1, 1
+    found = read(lambda: sparse.read_edges(path, shape=(5, 9), dtype=int, columns=(0, 1)), nprocs)
+    equal(found, ss.csr_array(np.hstack([wanted, np.zeros((5, 4))]).astype(int)))
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_edges_are_read_from_tables(tmp_path: Path, nprocs: int) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rng = np.random.default_rng(1)
+    source, target, weight = rng.integers(1, 31, 200), rng.integers(1, 31, 200), rng.integers(1, 9, 200)
+    wanted = ss.coo_array((weight.astype(float), (source - 1, target - 1)), shape=(30, 30)).tocsr()
+    text = "to,what,from,weight\n" + "".join(f"{t},x,{s},{w}\n" for s, t, w in zip(source, target, weight, strict=True))
+    (tmp_path / "a.csv").write_text(text)
+    columns = {"to": target, "from": source, "weight": weight}
+    for rows in (7, 1000):
+        parquet.write_table(pyarrow.table(columns), tmp_path / f"{rows}.parquet", row_group_size=rows)
+    names: dict[str, Any] = {"columns": ("from", "to"), "weights": "weight", "base": 1, "shape": (30, 30)}
+    for path in ("a.csv", "7.parquet", "1000.parquet"):
+        equal(read(lambda path=path: sparse.read_edges(tmp_path / path, **names), nprocs), wanted)
+    equal(read(lambda: sparse.read_edges(tmp_path / "7.parquet", columns=(1, 0), weights=2, base=1), nprocs),
+          wanted)  # fmt: skip
+    parquet.write_table(pyarrow.table(columns | {"to": target - 5}), tmp_path / "b.parquet")
+    at = int(np.flatnonzero(target < 6)[0]) + 1
+    assert f"row {at}: column " in told(FormatError, lambda: sparse.read_edges(tmp_path / "b.parquet", **names), nprocs)
+    assert "no column 'x'; there are to, from, weight" in told(
+        FormatError, lambda: sparse.read_edges(tmp_path / "7.parquet", columns=("x", "to")), nprocs
+    )
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_mistakes_in_edges_are_told_with_their_line(tmp_path: Path, nprocs: int) -> None:
+    path = tmp_path / "a.txt"
+    for text, options, message in [
+        ("# x\n0 1\n1 -2\n", {}, "line 3: column -2 is none of 0 to"),
+        ("0 1\n\n1 7 # y\n", {"shape": (5, 5)}, "line 3: column 7 is none of 0 to 4"),
+        ("1 1\n# z\n0 1\n", {"base": 1}, "line 3: row 0 is none of 1 to"),
+        ("0 1\n2 x\n", {"header": False}, "line 2: column 2 ('c1'): 'x' is no integer"),
+        ("0 1 2\n# 5\n0 1\n", {"weights": 2}, "line 3: it has 2 fields, the first line has 3"),
+        ("0 1\n", {"weights": 2}, "there is no column 2; there are 2"),
+        ("# only\n", {}, "it has no data: 1 lines"),
+    ]:
+        path.write_text(text)
+        assert message in told(FormatError, lambda options=options: sparse.read_edges(path, **options), nprocs)
+    with pytest.raises((ValueError, bsp.BspError), match="base=2"):
+        bsp.run(lambda proc: sparse.read_edges(path, base=2), nprocs=nprocs)
+
+
+@given(st.data())
+@examples(20)
+def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    folder = tmp_path_factory.mktemp("sparse")
+    n, m = data.draw(st.integers(0, 7)), data.draw(st.integers(0, 7))
+    count = data.draw(st.integers(0, 9)) if n and m else 0
+    kind = data.draw(st.sampled_from([np.float64, np.float32, np.int64, np.complex128, bool, np.uint8]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    W = ss.coo_array(
+        (rng.normal(size=count).astype(kind), (rng.integers(0, max(n, 1), count), rng.integers(0, max(m, 1), count))),
+        shape=(n, m),
+    ).tocsr()
+    nprocs = data.draw(st.integers(1, 4))
+
+    def main(proc: bsp.Process) -> None:
+        A = sparse.from_scipy(W)
+        for each in (A, A.T):
+            sparse.save_npz(folder / "a.npz", each)
+            sparse.write_mtx(folder / "a.mtx", each)
+            equal(sparse.load(folder / "a.npz").compute(), each.compute())
+            market = sparse.load(folder / "a.mtx")
+            np.testing.assert_array_equal(market.compute().toarray(), each.compute().toarray())
+            assert market.nnz == each.nnz
+
+    bsp.run(main, nprocs=nprocs)
