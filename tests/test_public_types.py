@@ -263,6 +263,7 @@ UNTYPED: dict[str, tuple[tuple[str, ...], str]] = {
     "bsp.arrays.procedures.remember": (("value",), "any value"),
     "bsp.arrays.procedures.told": (("message",), "any value"),
     "bsp.arrays.write_hdf5": (("options",), "of h5py"),
+    "bsp.algorithms.graphs.from_networkx": (("graph",), "networkx, which has no types, is not imported"),
     "bsp.algorithms.glm.GLM.set_params": (("params",), "of the model, each with a type of its own"),
 }  # fmt: skip
 

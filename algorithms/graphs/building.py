@@ -10,12 +10,15 @@ from bsp.algorithms.graphs.errors import GraphError
 from bsp.algorithms.graphs.graph import Graph
 from bsp.arrays import sparse
 from bsp.arrays.procedures import world
+from bsp.arrays.typing import ArrayLike
 
 _QUADRANTS = (0.57, 0.19, 0.19, 0.05)  # Graph500's
 _CHUNK = 1 << 16  # edges that share a generator of random numbers
 
 
-def from_edges(source: Any, target: Any, weight: Any = 1.0, size: int | None = None, *, directed: bool = True) -> Graph:
+def from_edges(
+    source: ArrayLike, target: ArrayLike, weight: ArrayLike = 1.0, size: int | None = None, *, directed: bool = True
+) -> Graph:
     """Return the graph of the edges of all processes; values of equal edges are summed.  Collective.
 
     source, target, weight : this process's edges, as vectors; weight may be one number for all.

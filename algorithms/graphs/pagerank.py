@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import bsp
@@ -11,11 +9,12 @@ from bsp.algorithms.graphs.errors import GraphError
 from bsp.algorithms.graphs.graph import Graph
 from bsp.arrays import Array
 from bsp.arrays.procedures import world
+from bsp.arrays.typing import ArrayLike
 
 
 def pagerank(
-    graph: Graph, damping: float = 0.85, *, personal: Any = None, weighted: bool = False, tol: float = 1e-10,
-    rounds: int = 100,
+    graph: Graph, damping: float = 0.85, *, personal: ArrayLike | None = None, weighted: bool = False,
+    tol: float = 1e-10, rounds: int = 100,
 ) -> Array:  # fmt: skip
     """Return the rank of each vertex; ranks sum to 1.  Collective; S = 1 a round.
 
@@ -42,7 +41,7 @@ def pagerank(
     return graph.array(state.rank)
 
 
-def _normal(graph: Graph, personal: Any) -> np.ndarray:
+def _normal(graph: Graph, personal: ArrayLike) -> np.ndarray:
     """Return the probabilities of a jump to the own vertices."""
     given = graph.values(personal, float)
     lowest, total = world().private.allreduce(np.array([given.min(initial=0.0) < 0, given.sum()], float))
