@@ -148,9 +148,12 @@ class Graph:
         if active is not None and (np.shape(active) != values.shape or np.asarray(active).dtype != bool):
             raise GraphError(f"send: active is a mask of the {self.count} own vertices")
         here = world()
-        rows = None if active is None or (known is None and active.all()) else np.flatnonzero(active)
-        if rows is None and known is not None:
-            rows = np.arange(self.count)
+        if known is not None and combine is not np.minimum:
+            raise GraphError(f"send: known goes with the combiner minimum, not {combine.__name__}")
+        if active is None or (known is None and active.all()):
+            rows = None if known is None else np.arange(self.count)
+        else:
+            rows = np.flatnonzero(active)
         sent = self.count if rows is None else len(rows)
         how, found, touched = self._brought(values, combine, edge, rows, identity, known)
         own = self.count
@@ -202,15 +205,17 @@ class Graph:
         if edge is not None:
             carried = np.asarray(edge(carried, self.weights[edges]))
         how = Combiner(combine, carried.dtype, identity, checked)
-        columns = pattern.compact[edges]
-        if known is not None:
-            better = carried < known[columns]
-            columns, carried = columns[better], carried[better]
-            how.into(known, columns, carried)
-        found, touched = how.empty(pattern.width), np.zeros(pattern.width, bool)
-        how.into(found, columns, carried)
+        columns, touched = pattern.compact[edges], np.zeros(pattern.width, bool)
+        if known is None:
+            found = how.empty(pattern.width)
+            how.into(found, columns, carried)
+            touched[columns] = True
+            return how, found, touched
+        (better,) = np.nonzero(carried < known[columns])
+        columns = columns[better]
+        how.into(known, columns, carried[better])  # which is less than all before: what is known is what is sent
         touched[columns] = True
-        return how, found, touched
+        return how, np.where(touched, known, how.identity), touched
 
     def _edges_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers of the edges that leave some own vertices, and how many leave each."""
@@ -248,6 +253,11 @@ class Graph:
                 out.append((dest, found[low:high][places]))
         return out
 
+    @property
+    def reached(self) -> np.ndarray:
+        """The vertices of other processes to which own edges lead, in ascending order."""
+        return self.adjacency.pattern.far.needed
+
     def reach(self, of: float, dtype: npt.DTypeLike | None = None) -> np.ndarray:
         """Return a value for each vertex that this process's edges reach, and each own one, for `known` of `send`."""
         return np.full(self.adjacency.pattern.width, of, dtype)
@@ -259,10 +269,13 @@ class Graph:
 
         Cost: H = a word for each vertex elsewhere to which own edges lead.
         """
-        return np.asarray(self._compact_values(values)[self.adjacency.pattern.compact])
+        return np.asarray(self.at_reached(values)[self.adjacency.pattern.compact])
 
-    def _compact_values(self, values: np.ndarray) -> np.ndarray:
-        """Return the values of the own vertices, then of those of others to which own edges lead."""
+    def at_reached(self, values: np.ndarray) -> np.ndarray:
+        """Return the values of the own vertices, then of the others to which own edges lead.  Collective, S = 1.
+
+        The others are `reached`, in their order; the cost is that of `at_targets`.
+        """
         here = world()
         if here.nprocs == 1:
             return values
