@@ -28,13 +28,14 @@ import scipy.sparse
 import bsp
 from bsp.algorithms.graphs.combining import Combiner
 from bsp.algorithms.graphs.errors import GraphError
+from bsp.algorithms.graphs.mixing import mixed
 from bsp.arrays import Array, sparse
 from bsp.arrays.procedures import line_layout, made_of, world
 from bsp.arrays.sparse import SparseArray
 from bsp.arrays.typing import ArrayLike
 
 _ROUND, _TARGETS, _DELIVERED = "values along edges", "values at the ends of edges", "values to vertices"
-_ASKED, _REPLIES = "vertices that are asked for", "their values"
+_ROWS, _ASKED, _REPLIES = "rows at the ends of edges", "vertices that are asked for", "their values"
 # What follows the header of a message: nothing, all values, positions and values, marks and values.
 _NOTHING, _ALL, _SOME, _MARKED = 0.0, 1.0, 2.0, 3.0
 
@@ -282,6 +283,26 @@ class Graph:
         arrived = dict(here.exchange(_TARGETS, [(dest, values[at]) for dest, at in self._served.items()]))
         return np.concatenate([values, *(arrived[owner] for owner in self._reaches)])
 
+    def rows_at_reached(self, rows: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+        """Return the rows of the own vertices, then those of the others to which own edges lead.  Collective, S = 1.
+
+        rows : of the own vertices, of a matrix with any number of columns.
+        Cost: H = the entries of those other rows, with their columns, and a word for each row.
+        """
+        if world().nprocs == 1:
+            return rows
+        out: list[tuple[int, np.ndarray]] = []
+        for dest, at in self._served.items():
+            part = rows[at]
+            out += [(dest, np.diff(part.indptr)), (dest, part.indices), (dest, part.data)]
+        arrived = [each for _, each in world().exchange(_ROWS, out)]
+        lengths, indices, data = (
+            np.concatenate([own, *arrived[k::3]])
+            for k, own in enumerate((np.diff(rows.indptr), rows.indices, rows.data))
+        )
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        return scipy.sparse.csr_array((data, indices, indptr), shape=(len(lengths), rows.shape[1]))
+
     def look_up(self, values: np.ndarray, at: np.ndarray) -> np.ndarray:
         """Return the values of vertices of which each process gives the numbers.  Collective, S = 2.
 
@@ -358,15 +379,47 @@ class Graph:
         return {int(far.exchange.source[pair]): (self.count + a, self.count + b)
                 for pair, a, b in zip(far.receives, far.received, far.received[1:], strict=False)}  # fmt: skip
 
+    # ---------------------------------------------------------------------------- both directions
+
+    @cached_property
+    def sources(self) -> np.ndarray:
+        """The vertices that the own edges leave."""
+        return self.adjacency.pattern.row_of.astype(np.int64) + self.start
+
+    @property
+    def targets(self) -> np.ndarray:
+        """The vertices to which the own edges lead."""
+        return self.adjacency.pattern.indices.astype(np.int64)
+
+    @cached_property
+    def undirected(self) -> tuple[bool, bool]:
+        """Whether each edge has an opposite one, and whether these have equal values.  The first call is a collective.
+
+        Sums of random numbers of the edges, 64 bits, are compared with those of the opposite edges.  S = 1.
+        """
+        values = mixed((self.weights.astype(float) + 0.0).view(np.uint64), 1)
+        one, other = (mixed(mixed(u, 2) + v.astype(np.uint64), 3)
+                      for u, v in ((self.sources, self.targets), (self.targets, self.sources)))  # fmt: skip
+        differences = np.array([(each(one) - each(other)).sum() for each in (lambda h: h, lambda h: h * values)])
+        differences = world().private.allreduce(differences.view(np.int64))
+        return not differences[0], not differences.any()
+
+    def must_be_undirected(self, what: str, valued: bool = False) -> None:
+        """Raise GraphError if an edge has no opposite one, or, if values count, one of another value.  Collective."""
+        if not self.undirected[valued]:
+            value = " of equal value" if valued else ""
+            raise GraphError(
+                f"{what}: not each edge has an opposite one{value}; from_edges(..., directed=False) makes both"
+            )
+
     # -------------------------------------------------------------------------- other graphs
 
     def reversed(self) -> Graph:
-        """Return the graph with all edges turned round.  Collective.  Cost: three words for each edge that moves."""
-        return Graph(self.adjacency.T.tocsr())
+        """Return the graph with all edges turned round, dealt alike.  Collective.  H = 3 words for each edge."""
+        found = self.targets, self.sources, self.weights
+        return Graph(sparse.from_coo(*found, (self.size, self.size), bounds=self.bounds))
 
     def kept(self, edges: np.ndarray) -> Graph:
         """Return the graph with some of the edges: those where a mask over the own edges is True.  Collective."""
-        pattern = self.adjacency.pattern
-        rows = pattern.row_of[edges].astype(np.int64) + self.start
-        return Graph(sparse.from_coo(rows, pattern.indices[edges], self.weights[edges], (self.size, self.size),
-                                     bounds=self.bounds))  # fmt: skip
+        found = self.sources[edges], self.targets[edges], self.weights[edges]
+        return Graph(sparse.from_coo(*found, (self.size, self.size), bounds=self.bounds))
