@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from bsp.algorithms.graphs.errors import GraphError
-from bsp.algorithms.graphs.graph import Graph
+from bsp.algorithms.graphs.graph import Graph, must_fit
 from bsp.arrays import sparse
 from bsp.arrays.procedures import world
 from bsp.arrays.typing import ArrayLike
 
 _QUADRANTS = (0.57, 0.19, 0.19, 0.05)  # Graph500's
 _CHUNK = 1 << 16  # edges that share a generator of random numbers
+_EDGE, _VERTEX = 72, 16  # bytes that rmat needs for each edge of a process, and for each vertex of all: measured
 
 
 def from_edges(
@@ -54,10 +55,13 @@ def rmat(scale: int, edge_factor: int = 16, *, seed: int = 0, directed: bool = T
     edge_factor : edges for each vertex; equal edges become one, of value 1, and loops are left out.
     An edge's ends are found bit by bit: a quadrant of the matrix, a quadrant of that, ...  (Chakrabarti et al., 2004).
     Vertices are renumbered at random.  The graph depends on the seed only, not on p.
+    Raises PlanTooLarge, before any edge is drawn, if they need more than the memory limit.
     """
     if scale < 0 or scale > 40 or edge_factor < 0:
         raise GraphError(f"rmat(scale={scale}, edge_factor={edge_factor}): from 0 to 40, and not negative")
     here, n = world(), 1 << scale
+    ways = 1 if directed else 2
+    must_fit(f"rmat({scale}, {edge_factor})", (_EDGE * ways * edge_factor / here.nprocs + _VERTEX) * n)
     chunks = -(-n * edge_factor // _CHUNK)
     ends = [np.zeros((2, 0), np.int64)]
     for chunk in range(chunks * here.pid // here.nprocs, chunks * (here.pid + 1) // here.nprocs):

@@ -29,17 +29,28 @@ import bsp
 from bsp.algorithms.graphs.combining import Combiner
 from bsp.algorithms.graphs.errors import GraphError
 from bsp.algorithms.graphs.mixing import mixed
-from bsp.arrays import Array, sparse
+from bsp.arrays import Array, PlanTooLarge, sparse
 from bsp.arrays.procedures import line_layout, made_of, world
 from bsp.arrays.sparse import SparseArray
 from bsp.arrays.typing import ArrayLike
+from bsp.cost.units import in_bytes
 
 _ROUND, _TARGETS, _DELIVERED = "values along edges", "values at the ends of edges", "values to vertices"
 _ROWS, _ASKED, _REPLIES = "rows at the ends of edges", "vertices that are asked for", "their values"
 # What follows the header of a message: nothing, all values, positions and values, marks and values.
 _NOTHING, _ALL, _SOME, _MARKED = 0.0, 1.0, 2.0, 3.0
+_ROUNDS_EDGE = 32  # bytes that rounds keep or need for an edge, besides the sparse array: measured
 
 Edge = Callable[[Any, Any], Any]
+
+
+def must_fit(what: str, needed: float) -> None:
+    """Raise PlanTooLarge if something needs more bytes on a process than the limit; every process must ask the same."""
+    limit = world().memory
+    if limit and needed > limit:
+        raise PlanTooLarge(
+            f"{what} needs {in_bytes(needed)} on a process, limit {in_bytes(limit)}; take more processes"
+        )
 
 
 class Heard(NamedTuple):
@@ -72,10 +83,18 @@ class Graph:
         self.adjacency = adjacency.tocsr()
         self.size, self.edges = adjacency.shape[0], self.adjacency.nnz
         here, bounds = world(), self.adjacency.row_bounds
+        outline = self.adjacency.pattern.outline
+        must_fit("rounds on " + repr(outline), _ROUNDS_EDGE * int(outline.counts.max(initial=0)))
         self.bounds = bounds
         self.start, self.stop = bounds[here.pid], bounds[here.pid + 1]
         self.weights: np.ndarray = self.adjacency.local().data
         self._pulls: dict[bool, Any] = {}
+        # Found now and not when first needed: a process that joins at the head of a round repeats only what came before
+        # the loop, and must end the same supersteps as the others.
+        self.far = self.adjacency.pattern.far
+
+    def __reduce__(self) -> Any:  # what is derived from the edges is derived again
+        return Graph, (self.adjacency,)
 
     def __repr__(self) -> str:
         return (
@@ -257,7 +276,7 @@ class Graph:
     @property
     def reached(self) -> np.ndarray:
         """The vertices of other processes to which own edges lead, in ascending order."""
-        return self.adjacency.pattern.far.needed
+        return self.far.needed
 
     def reach(self, of: float, dtype: npt.DTypeLike | None = None) -> np.ndarray:
         """Return a value for each vertex that this process's edges reach, and each own one, for `known` of `send`."""
@@ -368,14 +387,14 @@ class Graph:
     @cached_property
     def _served(self) -> dict[int, np.ndarray]:
         """The own vertices that each other process reaches, in the order of its far vertices."""
-        far = self.adjacency.pattern.far
+        far = self.far
         return {int(far.exchange.dest[pair]): far.served[a:b]
                 for pair, a, b in zip(far.sends, far.sent, far.sent[1:], strict=False)}  # fmt: skip
 
     @cached_property
     def _reaches(self) -> dict[int, tuple[int, int]]:
         """The range of compact vertices that are each other process's."""
-        far = self.adjacency.pattern.far
+        far = self.far
         return {int(far.exchange.source[pair]): (self.count + a, self.count + b)
                 for pair, a, b in zip(far.receives, far.received, far.received[1:], strict=False)}  # fmt: skip
 
@@ -391,22 +410,26 @@ class Graph:
         """The vertices to which the own edges lead."""
         return self.adjacency.pattern.indices.astype(np.int64)
 
-    @cached_property
     def undirected(self) -> tuple[bool, bool]:
-        """Whether each edge has an opposite one, and whether these have equal values.  The first call is a collective.
+        """Return whether each edge has an opposite one, and whether these have equal values.  Collective, S = 1.
 
-        Sums of random numbers of the edges, 64 bits, are compared with those of the opposite edges.  S = 1.
+        Sums of random numbers of the edges, 64 bits, are compared with those of the opposite edges.
         """
+        differences = world().private.allreduce(self._one_way)
+        return not differences[0], not differences.any()
+
+    @cached_property
+    def _one_way(self) -> np.ndarray:
+        """The sums of the random numbers of the own edges less those of their opposites, without and with values."""
         values = mixed((self.weights.astype(float) + 0.0).view(np.uint64), 1)
         one, other = (mixed(mixed(u, 2) + v.astype(np.uint64), 3)
                       for u, v in ((self.sources, self.targets), (self.targets, self.sources)))  # fmt: skip
         differences = np.array([(each(one) - each(other)).sum() for each in (lambda h: h, lambda h: h * values)])
-        differences = world().private.allreduce(differences.view(np.int64))
-        return not differences[0], not differences.any()
+        return differences.view(np.int64)
 
     def must_be_undirected(self, what: str, valued: bool = False) -> None:
         """Raise GraphError if an edge has no opposite one, or, if values count, one of another value.  Collective."""
-        if not self.undirected[valued]:
+        if not self.undirected()[valued]:
             value = " of equal value" if valued else ""
             raise GraphError(
                 f"{what}: not each edge has an opposite one{value}; from_edges(..., directed=False) makes both"

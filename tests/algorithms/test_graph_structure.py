@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -15,7 +19,7 @@ from thinning import examples
 import bsp
 from bsp import graphs
 
-PROCESSES = (1, 2, 3, 5)
+BSPRUN = os.path.join(os.path.dirname(sys.executable), "bsprun")
 
 
 def graph_of(G: nx.Graph) -> graphs.Graph:
@@ -173,8 +177,8 @@ def test_edges_of_one_direction_are_refused_where_they_have_no_meaning(nprocs: i
         first = proc.pid == 0
         graph = graphs.from_edges([0, 1, 1] * first, [1, 0, 2] * first, 1.0, 3)
         values = graphs.from_edges([0, 1] * first, [1, 0] * first, [1.0, 2.0] * first, 3)
-        assert (graph.undirected, values.undirected) == ((False, False), (True, False))
-        assert graphs.from_edges([0, 1] * first, [1, 2] * first, 3.0, 3, directed=False).undirected == (True, True)
+        assert (graph.undirected(), values.undirected()) == ((False, False), (True, False))
+        assert graphs.from_edges([0, 1] * first, [1, 2] * first, 3.0, 3, directed=False).undirected() == (True, True)
         for name, program in programs.items():
             with pytest.raises(graphs.GraphError, match=f"{name}: not each edge has an opposite one; from_edges") as a:
                 program(graph) if name != "mst" else graph.must_be_undirected("mst")
@@ -202,6 +206,44 @@ def test_the_turns_of_processes_change_nothing() -> None:
         return [program(graph).compute().tolist() for program in programs], graphs.mst(graph)[1]
 
     assert bsp.run(main, nprocs=3, check=True)[2] == bsp.run(main, nprocs=1)[0]
+
+
+EVERYTHING = """
+import numpy as np
+import bsp
+from bsp import graphs
+
+graph = graphs.rmat(5, 3, directed=False)
+inside = [0.0]
+state = bsp.State(total=0)
+for k in bsp.process().rounds(3, state):    # a process that is made again here repeats nothing of earlier rounds
+    state.total = state.total + int(graphs.triangles(graph).sum()) + int(graphs.mis(graph, seed=k).sum())
+    state.total += int(graphs.label_propagation(graph).sum()) + int(graphs.connected_components(graph).sum())
+print(state.total)
+for found in (
+    graphs.pagerank(graph), *graphs.bfs(graph, 1), graphs.sssp(graph, 1), graphs.connected_components(graph),
+    graphs.triangles(graph), graphs.k_core(graph), graphs.label_propagation(graph), graphs.mis(graph),
+    graphs.betweenness(graph, 4),
+):
+    print((found.compute() + 0.0).round(6))
+print(graphs.mst(graph)[1])
+chain = graphs.from_edges(np.arange(5), np.arange(1, 6), -1.0, 6)
+print(graphs.sssp(chain, 0).compute() * bsp.process().nprocs)
+"""
+
+
+@pytest.mark.jobs
+def test_processes_that_are_made_again_at_any_round_go_on(tmp_path: Path) -> None:
+    """Also in the middle of each algorithm: nothing that a round needs was found out in an earlier round."""
+    (tmp_path / "everything.py").write_text(EVERYTHING)
+    words = [BSPRUN, "-p", "3", "-n", "2"], ["everything.py"]
+    told = [
+        subprocess.run([*words[0], *check, *words[1]], cwd=tmp_path, capture_output=True, text=True)
+        for check in ([], ["--check"])
+    ]
+    assert [each.returncode for each in told] == [0, 0], told[1].stderr
+    assert told[0].stdout == told[1].stdout
+    assert "made again at the heads of rounds" in told[1].stderr
 
 
 def test_supersteps_are_those_of_the_docstrings() -> None:

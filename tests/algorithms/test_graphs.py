@@ -280,6 +280,20 @@ def test_random_graphs_depend_on_the_seed_only(nprocs: int) -> None:
         assert directed or np.array_equal(matrix, matrix.T)
 
 
+def test_graphs_that_are_too_large_are_refused_before_they_are_made() -> None:
+    def main(proc: bsp.Process) -> None:
+        with ba.options(memory=2**30), pytest.raises(ba.PlanTooLarge, match=r"rmat\(24, 16\) needs 9.93 GB on"):
+            graphs.rmat(24)
+        small = graphs.rmat(6)
+        with (
+            ba.options(memory=1000),
+            pytest.raises(ba.PlanTooLarge, match=r"rounds on 64x64 pattern .* take more proc"),
+        ):
+            graphs.Graph(small.adjacency)
+
+    bsp.run(main, nprocs=2)
+
+
 def test_rmat_has_few_vertices_with_most_of_the_edges() -> None:
     degrees = bsp.run(lambda proc: np.sort(graphs.rmat(12).out_degree)[::-1], nprocs=1)[0]
     assert degrees[: len(degrees) // 10].sum() > degrees.sum() / 2
