@@ -95,6 +95,7 @@ def groups() -> list[Group]:
             exported("bsp.algorithms.matmul"),
         ),
         Group("qr", "QR and its uses: bsp.algorithms.qr", "bsp.algorithms.qr", exported("bsp.algorithms.qr")),
+        Group("graphs", "Graphs: bsp.graphs", "bsp.algorithms.graphs", exported("bsp.algorithms.graphs")),
         Group("glm", "Regression: bsp.algorithms.glm", "bsp.algorithms.glm", exported("bsp.algorithms.glm")),
     ]
     return found
