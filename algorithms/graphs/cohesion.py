@@ -13,66 +13,78 @@ from bsp.algorithms.graphs.mixing import mixed
 from bsp.arrays import Array
 from bsp.arrays.procedures import world
 
-_WEDGES = 1 << 22  # pairs of edges that are multiplied at once: what they take is 100 MB at most
+_CHUNK = 1 << 20  # entries of the rows that are intersected at once
 
 
 def triangles(graph: Graph) -> Array:
     """Return for each vertex the number of triangles that it is in; their sum is three times the number of triangles.
 
     The graph must be undirected; values and loops do not count.  Collective.
-    Of A, and L with the edges that lead to vertices of higher degree, (A @ L) * A counts for each edge of a vertex the
-    triangles with it and one edge of L: each triangle once at each of its vertices.  A vertex has at most sqrt(2 m)
-    edges in L, so that hubs cost little.
+    Each edge is followed to the end of higher degree only; then no vertex has more than sqrt(2 m) edges, so that hubs
+    cost little.  Vertices that two ends of an edge both lead to close a triangle: rows are multiplied by elements.
 
-    Cost: W = the sum over edges (u, v) of v's edges in L; H = the entries of L in the rows of vertices
-    reached elsewhere; S = 4.
-    Source: (A @ L) * A after Azad, Buluç and Gilbert (2015); the order by degree is Chiba's and Nishizeki's (1985).
+    Cost: W = for each edge followed the number of edges followed from its ends; H = the edges followed from vertices
+    elsewhere that a process reaches, half a word each, and two words for each of these vertices; S = 4.
+    Source: Chiba and Nishizeki (1985).
     """
     graph.must_be_undirected("triangles")
-    pattern, width = graph.adjacency.pattern, graph.adjacency.pattern.width
-    row, column = pattern.row_of, pattern.compact
+    pattern = graph.adjacency.pattern
     degree = graph.at_reached(graph.out_degree)
-    number = np.concatenate([graph.own, graph.reached])
-    ahead = (degree[row] < degree[column]) | ((degree[row] == degree[column]) & (number[row] < number[column]))
-    square = (graph.count, graph.size)
-    ones = np.ones(graph.count if not len(row) else len(row), np.int32)[: len(row)]
-    up = scipy.sparse.csr_array((ones[ahead], (row[ahead], graph.targets[ahead])), shape=square)
-    further = graph.rows_at_reached(up)
-    loops = number[column] != number[row]
-    mask = scipy.sparse.csr_array((ones[loops], (row[loops], graph.targets[loops])), shape=square)
-    near = scipy.sparse.csr_array((ones[loops], (row[loops], column[loops])), shape=(graph.count, width))
-    before = np.concatenate([[0], np.cumsum(near @ np.diff(further.indptr).astype(np.int64))])
-    cuts = np.searchsorted(before, np.arange(_WEDGES, before[-1], _WEDGES))
-    found = np.zeros(graph.count, np.int64)
-    for low, high in pairwise(np.unique([0, *cuts, graph.count])):
-        found[low:high] = (near[low:high] @ further).multiply(mask[low:high]).sum(axis=1)
-    return graph.array(found)
+    number = np.concatenate([graph.own, graph.reached])  # of each compact vertex
+    at, to = degree[: graph.count][pattern.row_of], degree[pattern.compact]
+    (up,) = np.nonzero((at < to) | ((at == to) & (graph.sources < pattern.indices)))
+    row, column = pattern.row_of[up], pattern.compact[up]
+    parts = np.ones(len(up), np.int8), (row, pattern.indices[up])
+    followed = graph.rows_at_reached(scipy.sparse.csr_array(parts, shape=(graph.count, graph.size)))
+    length = np.diff(followed.indptr)
+    found = np.zeros(len(number), np.int64)
+    place = np.zeros(graph.size, pattern.indices.dtype)
+    place[number] = np.arange(len(number))  # what both ends lead to, one of them own, is reached, too
+    ends = np.cumsum(length[row] + length[column], dtype=np.int64)
+    cuts = np.searchsorted(ends, np.arange(_CHUNK, ends[-1] if len(ends) else 0, _CHUNK))
+    for low, high in pairwise(np.unique([0, *cuts, len(ends)])):
+        common = followed[row[low:high]].multiply(followed[column[low:high]]).tocsr()
+        count = np.diff(common.indptr)
+        for corner in (row[low:high], column[low:high]):
+            np.add.at(found, corner, count)
+        np.add.at(found, place[common.indices], 1)
+    others, _ = graph.deliver(graph.reached, found[graph.count :], np.add)
+    return graph.array(found[: graph.count] + others)
 
 
 def k_core(graph: Graph) -> Array:
     """Return the core number of each vertex: the largest k for which it is in a part of all degrees at least k.
 
     The graph must be undirected; values and loops do not count.  Collective.
-    Vertices of degree at most k are taken away until there are none, then k grows to the least degree that is left.
+    Vertices of degree at most k are taken away until there are none, then k grows to the least degree that is left.  A
+    process first takes away what it can by itself, then tells others how many edges their vertices have lost.
 
-    Cost: W = each edge once, and a pass over the own vertices a round; H = a word and a half for each vertex elsewhere
-    that loses an edge; S = one for each time that vertices are taken away, one for each core number, and one.
-    Source: Batagelj and Zaveršnik (2003), all vertices of a degree at once.
+    Cost: W = each edge once, and a pass over the own vertices a round; H = two words for each vertex elsewhere that
+    loses edges in a round; S = 2 a round, as many rounds as there are core numbers and times that vertices of one
+    process take those of another along.
+    Source: Batagelj and Zaveršnik (2003), with all vertices of a degree at once.
     """
     graph.must_be_undirected("k_core")
+    pattern, here = graph.adjacency.pattern, world()
     loops = np.bincount(graph.sources[graph.sources == graph.targets] - graph.start, minlength=graph.count)
     state = bsp.State(degree=graph.out_degree - loops, core=graph.values(-1, np.int64), k=0)
     for _ in graph.rounds(2 * graph.size + 2, state):
-        left = state.core < 0
-        taken = left & (state.degree <= state.k)
-        least = state.degree[left & ~taken].min(initial=2 * graph.size)
-        heard = graph.send(graph.values(1), active=taken, least=[least])
-        state.core = np.where(taken, state.k, state.core)
-        state.degree = state.degree - heard.values
-        if not heard.sent:
-            if heard.least[0] >= graph.size:
-                break
-            state.k = int(heard.least[0])
+        degree, core = state.degree.copy(), state.core.copy()
+        least = here.private.allreduce(int(degree[core < 0].min(initial=graph.size)), op="min")
+        if least == graph.size:
+            break
+        state.k = k = max(state.k, least)
+        lost = np.zeros(len(graph.reached), np.int64)  # edges, by vertices of others
+        (taken,) = np.nonzero((core < 0) & (degree <= k))
+        while len(taken):
+            core[taken] = k
+            ends = pattern.compact[graph.edges_of(taken)[0]]
+            own = ends[ends < graph.count]
+            np.subtract.at(degree, own, 1)
+            np.add.at(lost, ends[ends >= graph.count] - graph.count, 1)
+            taken = np.unique(own[(core[own] < 0) & (degree[own] <= k)])
+        (told,) = np.nonzero(lost)
+        state.degree, state.core = degree - graph.deliver(graph.reached[told], lost[told], np.add)[0], core
     return graph.array(state.core)
 
 

@@ -220,7 +220,7 @@ class Graph:
             if len(begins):
                 found[columns] = how.by_groups(carried, begins)
             return how, found, self._fed
-        edges, counts = self._edges_of(rows)
+        edges, counts = self.edges_of(rows)
         carried = np.repeat(values[rows], counts)
         if edge is not None:
             carried = np.asarray(edge(carried, self.weights[edges]))
@@ -237,7 +237,7 @@ class Graph:
         touched[columns] = True
         return how, np.where(touched, known, how.identity), touched
 
-    def _edges_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def edges_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers of the edges that leave some own vertices, and how many leave each."""
         begins, counts = self.adjacency.pattern.indptr[rows], self.out_degree[rows]
         return np.repeat(begins - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum()), counts

@@ -88,16 +88,16 @@ def mst(graph: Graph) -> tuple[Graph, float]:
 def _own_forest(graph: Graph) -> np.ndarray:
     """Return the own edges of a least forest of the own edges alone, which has those of the forest of all edges."""
     pattern = graph.adjacency.pattern
-    one, other = np.minimum(graph.sources, graph.targets), np.maximum(graph.sources, graph.targets)
-    order = np.lexsort((other, one, graph.weights))
-    place = np.empty(len(order), float)
-    place[order] = np.arange(1, len(order) + 1)  # of an edge among all: no zeros, which scipy leaves out
-    indptr = np.append(pattern.indptr, np.full(pattern.width - graph.count, pattern.indptr[-1], pattern.indptr.dtype))
-    shape = (pattern.width, pattern.width)
     if not pattern.width:
         return np.zeros(0, np.int64)
-    forest = csgraph.minimum_spanning_tree(scipy.sparse.csr_array((place, pattern.compact, indptr), shape=shape))
-    return np.sort(order[forest.data.astype(np.int64) - 1])
+    (once,) = np.nonzero((graph.sources < graph.targets) | (pattern.compact >= graph.count))  # without own twins
+    source, target = graph.sources[once], graph.targets[once]
+    order = np.lexsort((np.minimum(source, target) * graph.size + np.maximum(source, target), graph.weights[once]))
+    place = np.empty(len(order))
+    place[order] = np.arange(1, len(order) + 1)  # of an edge among all: no zeros, which scipy leaves out
+    parts, shape = (place, (pattern.row_of[once], pattern.compact[once])), (pattern.width, pattern.width)
+    forest = csgraph.minimum_spanning_tree(scipy.sparse.csr_array(parts, shape=shape))
+    return np.sort(once[order[forest.data.astype(np.int64) - 1]])
 
 
 def _chosen(graph: Graph, mine: LeastEdges) -> LeastEdges:
