@@ -23,7 +23,7 @@ def betweenness(graph: Graph, samples: int | None = None, *, seed: int = 0) -> A
     n = graph.size
     if samples is not None and not 0 < samples <= n:
         raise GraphError(f"betweenness(samples={samples}) of a graph of {n} vertices: from 1 to all of them")
-    back = graph if graph.undirected()[0] else graph.reversed()
+    back = graph if graph.undirected() else graph.reversed()
     starts = np.arange(n) if samples is None else np.random.default_rng(seed).choice(n, samples, replace=False)
     state = bsp.State(score=graph.values(0.0))
     for k in graph.rounds(len(starts), state):

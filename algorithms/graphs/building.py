@@ -34,7 +34,7 @@ def from_edges(
     if shape is None:
         most = max(world().private.allgather(int(max(u.max(initial=-1), v.max(initial=-1))) + 1))
         shape = (most, most)
-    return Graph(sparse.from_coo(u, v, w, shape))
+    return Graph(sparse.from_coo(u, v, w, shape), both_ways=not directed)
 
 
 def from_networkx(graph: Any, weight: str = "weight") -> tuple[Graph, list[Any]]:
@@ -75,7 +75,7 @@ def rmat(scale: int, edge_factor: int = 16, *, seed: int = 0, directed: bool = T
     if not directed:
         u, v = np.concatenate([u, v]), np.concatenate([v, u])
     found = sparse.from_coo(u, v, 1.0, (n, n))
-    return Graph(found.with_entries((found.entries > 0).astype(float)).persist())
+    return Graph(found.with_entries((found.entries > 0).astype(float)).persist(), both_ways=not directed)
 
 
 def _edges(rng: np.random.Generator, scale: int, count: int) -> np.ndarray:

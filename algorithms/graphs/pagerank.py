@@ -27,16 +27,15 @@ def pagerank(
     """
     jump = graph.values(1.0 / max(graph.size, 1)) if personal is None else _normal(graph, personal)
     leaving = graph.out_weight if weighted else graph.out_degree
+    part, idle = np.divide(1.0, leaving, out=graph.values(0.0), where=leaving > 0), np.flatnonzero(leaving == 0)
     edge = np.multiply if weighted else None
     state = bsp.State(rank=jump, change=np.inf)
     for _ in graph.rounds(rounds, state):
-        share = np.divide(state.rank, leaving, out=graph.values(0.0), where=leaving > 0)
-        idle = state.rank[leaving == 0].sum()
-        heard = graph.send(share, edge=edge, totals=[idle, state.change])
-        idle, change = heard.totals
+        heard = graph.send(state.rank * part, edge=edge, totals=[state.rank[idle].sum(), state.change])
+        jumping, change = heard.totals
         if change < tol:
             break
-        rank = (1 - damping) * jump + damping * (heard.values + idle * jump)
+        rank = (1 - damping) * jump + damping * (heard.values + jumping * jump)
         state.change, state.rank = abs(rank - state.rank).sum(), rank
     return graph.array(state.rank)
 

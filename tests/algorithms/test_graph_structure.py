@@ -177,8 +177,11 @@ def test_edges_of_one_direction_are_refused_where_they_have_no_meaning(nprocs: i
         first = proc.pid == 0
         graph = graphs.from_edges([0, 1, 1] * first, [1, 0, 2] * first, 1.0, 3)
         values = graphs.from_edges([0, 1] * first, [1, 0] * first, [1.0, 2.0] * first, 3)
-        assert (graph.undirected(), values.undirected()) == ((False, False), (True, False))
-        assert graphs.from_edges([0, 1] * first, [1, 2] * first, 3.0, 3, directed=False).undirected() == (True, True)
+        assert [graph.undirected(), values.undirected(), values.undirected(True)] == [False, True, False]
+        both = graphs.from_edges([0, 1] * first, [1, 2] * first, 3.0, 3, directed=False)
+        assert both.both_ways
+        assert both.undirected(True)
+        assert graphs.Graph(both.adjacency).undirected(True)
         for name, program in programs.items():
             with pytest.raises(graphs.GraphError, match=f"{name}: not each edge has an opposite one; from_edges") as a:
                 program(graph) if name != "mst" else graph.must_be_undirected("mst")
