@@ -39,6 +39,9 @@ _ROUND, _TARGETS, _DELIVERED = "values along edges", "values at the ends of edge
 _ROWS, _ASKED, _REPLIES = "rows at the ends of edges", "vertices that are asked for", "their values"
 # What follows the header of a message: nothing, all values, positions and values, marks and values.
 _NOTHING, _ALL, _SOME, _MARKED = 0.0, 1.0, 2.0, 3.0
+_LOOK = 14  # targets look when senders have more than a 14th of their edges: Beamer, Asanović and Patterson's factor
+_MANY = 1000  # and only if senders have a thousandth of all edges: else finding out costs more
+_ONE_BY_ONE = 8  # edges of each target that are tried before all others at once
 _ROUNDS_EDGE = 32  # bytes that rounds keep or need for an edge, besides the sparse array: measured
 
 Edge = Callable[[Any, Any], Any]
@@ -57,6 +60,25 @@ def ranges(begins: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray
     """Return the numbers from each begin up to each end, one range after another, and their counts."""
     counts = ends - begins
     return np.repeat(begins - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum()), counts
+
+
+def first_marked(ends: np.ndarray, at: np.ndarray, stop: np.ndarray, marked: np.ndarray) -> np.ndarray:
+    """Return for each range of edges the number of the first that has a marked end; -1 where none has.
+
+    ends : of all edges.  at, stop : of each range, which is not empty.
+    """
+    found, left = np.full(len(at), -1), np.arange(len(at))
+    for _ in range(_ONE_BY_ONE):  # most have one among the first
+        hit = marked[ends[at]]
+        found[left[hit]] = at[hit]
+        more = ~hit & (at + 1 < stop)
+        left, at, stop = left[more], at[more] + 1, stop[more]
+        if not len(left):
+            return found
+    edges, counts = ranges(at, stop)
+    (hits,) = np.nonzero(marked[ends[edges]])
+    found[np.repeat(left, counts)[hits[::-1]]] = edges[hits[::-1]]  # of one range the first is written last
+    return found
 
 
 class Heard(NamedTuple):
@@ -155,7 +177,7 @@ class Graph:
     def send(
         self, values: np.ndarray, combine: np.ufunc = np.add, *, edge: Edge | None = None,
         active: np.ndarray | None = None, totals: Sequence[float] = (), least: Sequence[float] = (),
-        identity: float | None = None, known: np.ndarray | None = None,
+        identity: float | None = None, known: np.ndarray | None = None, ascending: bool = False,
     ) -> Heard:  # fmt: skip
         """Send own vertices' values along their edges; return what has reached the own vertices.  Collective, S = 1.
 
@@ -168,6 +190,9 @@ class Graph:
         identity : what the combiner leaves as it is; it is only needed for a ufunc that is not NumPy's.
         known : for minimum: the least value that this process has sent so far to each vertex that it reaches, made
             by `reach` and kept by the program in its state.  Only what is less is sent, and is put down there.
+        ascending : the values do not fall from one own vertex to the next, so that of all that reach a vertex from this
+            process the first is the least.  Then, where active vertices have many edges and few vertices are left that
+            would hear news, these look for their first active neighbour, and no further.  Needs `known`, and no edge.
         """
         values = np.asarray(values)
         if values.shape != (self.count,):
@@ -177,12 +202,17 @@ class Graph:
         here = world()
         if known is not None and combine is not np.minimum:
             raise GraphError(f"send: known goes with the combiner minimum, not {combine.__name__}")
+        if ascending and (known is None or edge is not None):
+            raise GraphError("send: ascending goes with known, and without edge")
         if active is None or (known is None and active.all()):
             rows = None if known is None else np.arange(self.count)
         else:
             rows = np.flatnonzero(active)
         sent = self.count if rows is None else len(rows)
-        how, found, touched = self._brought(values, combine, edge, rows, identity, known)
+        if ascending and rows is not None and self._should_look(rows, values, known):
+            how, found, touched = self._looked(values, rows, known)
+        else:
+            how, found, touched = self._brought(values, combine, edge, rows, identity, known)
         own = self.count
         if here.nprocs == 1:
             return Heard(found[:own], touched[:own].copy(), np.array(totals, float), np.array(least, float), sent)
@@ -219,14 +249,14 @@ class Graph:
             found = self._pull(edge is not None) @ values[self._hubs_first]
             return Combiner(combine, values.dtype, None, False), found, self._fed
         if rows is None:
-            order, begins, columns = pattern.by_column
-            carried = values[self._sources]
+            begins, sources, order = self._by_target
+            carried = values[sources]
             if edge is not None:
                 carried = np.asarray(edge(carried, self.weights[order]))
             how = Combiner(combine, carried.dtype, identity, checked)
             found = how.empty(pattern.width)
-            if len(begins):
-                found[columns] = how.by_groups(carried, begins)
+            if len(carried):
+                found[self._fed] = how.by_groups(carried, begins[:-1][self._fed])
             return how, found, self._fed
         edges, counts = self.edges_of(rows)
         carried = np.repeat(values[rows], counts)
@@ -243,6 +273,31 @@ class Graph:
         columns = columns[better]
         how.into(known, columns, carried[better])  # which is less than all before: what is known is what is sent
         touched[columns] = True
+        return how, np.where(touched, known, how.identity), touched
+
+    def _should_look(self, rows: np.ndarray, values: np.ndarray, known: np.ndarray | None) -> bool:
+        """Return whether vertices that would hear news have few edges beside those of the vertices that send."""
+        leaving = int(self.out_degree[rows].sum())
+        if not leaving or leaving * _MANY < len(self.weights) or known is None:
+            return False
+        return leaving * _LOOK > int(np.diff(self._by_target[0])[known > values[rows[0]]].sum())
+
+    def _looked(
+        self, values: np.ndarray, rows: np.ndarray, known: np.ndarray | None
+    ) -> tuple[Combiner, np.ndarray, np.ndarray]:
+        """Return what `_brought` does of ascending values for `known`, found by target."""
+        assert known is not None
+        begins, sources, _ = self._by_target
+        active = np.zeros(self.count, bool)
+        active[rows] = True
+        (waiting,) = np.nonzero((known > values[rows[0]]) & self._fed)
+        found = first_marked(sources, begins[waiting], begins[waiting + 1], active)
+        heard = found >= 0
+        waiting, carried = waiting[heard], values[sources[found[heard]]]
+        news = carried < known[waiting]
+        known[waiting[news]] = carried[news]
+        how, touched = Combiner(np.minimum, values.dtype, None, False), np.zeros(len(known), bool)
+        touched[waiting[news]] = True
         return how, np.where(touched, known, how.identity), touched
 
     def edges_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -302,18 +357,13 @@ class Graph:
     def at_reached(self, values: np.ndarray) -> np.ndarray:
         """Return the values of the own vertices, then of the others to which own edges lead.  Collective, S = 1.
 
-        The others are `reached`, in their order; the cost is that of `at_targets`, and a mask takes a bit a vertex.
+        The others are `reached`, in their order; the cost is that of `at_targets`.
         """
         here = world()
         if here.nprocs == 1:
             return values
-        parts = ((dest, values[at]) for dest, at in self._served.items())
-        if values.dtype != bool:
-            arrived = dict(here.exchange(_TARGETS, list(parts)))
-            return np.concatenate([values, *(arrived[owner] for owner in self._reaches)])
-        arrived = dict(here.exchange(_TARGETS, [(dest, np.packbits(part)) for dest, part in parts]))
-        marks = (np.unpackbits(arrived[owner], count=b - a).view(bool) for owner, (a, b) in self._reaches.items())
-        return np.concatenate([values, *marks])
+        arrived = dict(here.exchange(_TARGETS, [(dest, values[at]) for dest, at in self._served.items()]))
+        return np.concatenate([values, *(arrived[owner] for owner in self._reaches)])
 
     def rows_at_reached(self, rows: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
         """Return the rows of the own vertices, then those of the others to which own edges lead.  Collective, S = 1.
@@ -392,10 +442,12 @@ class Graph:
         return np.argsort(-self.out_degree, kind="stable")
 
     @cached_property
-    def _sources(self) -> np.ndarray:
-        """The own vertices that edges leave, in the order of the edges' compact targets."""
+    def _by_target(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The own edges by compact target: where each begins and the end; their sources, ascending; their numbers."""
         pattern = self.adjacency.pattern
-        return np.asarray(pattern.row_of[pattern.by_column[0]])
+        parts = np.arange(len(pattern.indices), dtype=pattern.indices.dtype), pattern.compact, pattern.indptr
+        found = scipy.sparse.csr_array(parts, shape=(pattern.rows, pattern.width)).tocsc()
+        return found.indptr, found.indices, found.data
 
     @cached_property
     def _fed(self) -> np.ndarray:

@@ -10,14 +10,11 @@ import numpy as np
 
 import bsp
 from bsp.algorithms.graphs.errors import GraphError, NegativeCycle
-from bsp.algorithms.graphs.graph import Graph, ranges
+from bsp.algorithms.graphs.graph import Graph
 from bsp.arrays import Array
 from bsp.arrays.procedures import world
 
 _UNREACHED = np.iinfo(np.int64).max
-_LOOKS = 14  # vertices look when 14 times the edges of the newest ones are more than those that wait have
-_MANY = 1000  # and may do so only while a thousandth of all edges has been followed in a round
-_ONE_BY_ONE = 8  # edges of each row that are tried before all that are left
 
 
 def bfs(graph: Graph, source: int) -> tuple[Array, Array]:
@@ -26,70 +23,28 @@ def bfs(graph: Graph, source: int) -> tuple[Array, Array]:
     Vertices that are not reached have -1 for both; the source is its own parent.  Of several parents that would do, the
     one of the least number is returned, so the tree does not depend on p.
 
-    Where edges go both ways (`graph.both_ways`) and those that leave the newest vertices are many, vertices that have
-    not been reached look for a neighbour among the newest instead, and stop at the first.
-
     Cost: W = each edge once at most, and a pass over the own vertices a round; H = each vertex that a process reaches
-    elsewhere at most once in all, a word and a half, or a bit in each round of looking; S = one for each distance, and
-    one more; two for each while the edges are many.
-    Source: Pregel's rounds (Malewicz et al., 2010), and Beamer, Asanović and Patterson (2012), who also give the factor
-    of the choice; the result is that of Graph500's kernel 2.
+    elsewhere at most once in all, a word and a half; S = one for each distance, and one more.
+    Source: Pregel's rounds (Malewicz et al., 2010), and Beamer, Asanović and Patterson (2012) for where the newest
+    vertices have many edges (see `Graph.send`); the result is that of Graph500's kernel 2.
     """
     here = _from(graph, source, "bfs")
     n = max(graph.size, 1)
     # A value is distance · n + parent: the least one is of the least distance, then of the least parent.
     first = graph.values(_UNREACHED, np.int64)
     first[here] = source
-    state = bsp.State(first=first, known=graph.reach(_UNREACHED, np.int64), active=here, looks=False)
+    state = bsp.State(first=first, known=graph.reach(_UNREACHED, np.int64), active=here)
     state.known[: graph.count] = first
     for level in graph.rounds(graph.size + 1, state):
-        if state.looks:
-            there = graph.at_reached(state.active)
-            state.known[there & (state.known == _UNREACHED)] = level * n
-            waiting = np.flatnonzero((state.first == _UNREACHED) & (graph.out_degree > 0))
-            found = _first_marked(graph, waiting, there)
-            state.active = graph.values(False)
-            state.active[waiting[found >= 0]] = True
-            state.first[state.active] = (level + 1) * n + graph.adjacency.pattern.indices[found[found >= 0]]
-            many = True
-        else:
-            leaving = graph.out_degree[state.active].sum()
-            heard = graph.send(
-                (level + 1) * n + graph.own, np.minimum, active=state.active, known=state.known, totals=[leaving]
-            )
-            if not heard.sent:
-                break
-            state.active = heard.values < state.first
-            state.first = np.minimum(state.first, heard.values)
-            many = graph.both_ways and heard.totals[0] * _MANY > graph.edges
+        values = (level + 1) * n + graph.own
+        heard = graph.send(values, np.minimum, active=state.active, known=state.known, ascending=True)
+        if not heard.sent:
+            break
+        state.active = heard.values < state.first
+        state.first = np.minimum(state.first, heard.values)
         state.known[: graph.count] = state.first
-        if many:
-            open_edges = graph.out_degree[state.first == _UNREACHED].sum()
-            counts = np.array([state.active.sum(), graph.out_degree[state.active].sum(), open_edges])
-            sent, leaving, waits = world().private.allreduce(counts)
-            if not sent:
-                break
-            state.looks = bool(leaving * _LOOKS > waits)
     found = state.first < _UNREACHED
     return graph.array(np.where(found, state.first // n, -1)), graph.array(np.where(found, state.first % n, -1))
-
-
-def _first_marked(graph: Graph, rows: np.ndarray, marked: np.ndarray) -> np.ndarray:
-    """Return the number of the first edge of each row that leads to a marked compact vertex; -1 where none does."""
-    pattern = graph.adjacency.pattern
-    found, at, end = np.full(len(rows), -1), pattern.indptr[rows], pattern.indptr[rows + 1]
-    left = np.arange(len(rows))
-    for _ in range(_ONE_BY_ONE):  # most find one soon
-        hit = marked[pattern.compact[at]]
-        found[left[hit]] = at[hit]
-        more = ~hit & (at + 1 < end)
-        left, at, end = left[more], at[more] + 1, end[more]
-        if not len(left):
-            return found
-    edges, counts = ranges(at, end)
-    (hits,) = np.nonzero(marked[pattern.compact[edges]])
-    found[np.repeat(left, counts)[hits[::-1]]] = edges[hits[::-1]]  # of those of a row the first, which comes last
-    return found
 
 
 def sssp(graph: Graph, source: int, delta: float | str = "auto") -> Array:
