@@ -518,6 +518,10 @@ class Graph:
         return Graph(sparse.from_coo(*found, (self.size, self.size), bounds=self.bounds))
 
     def kept(self, edges: np.ndarray) -> Graph:
-        """Return the graph with some of the edges: those where a mask over the own edges is True.  Collective."""
+        """Return the graph with some of the edges: those where a mask over the own edges is True.  Collective.
+
+        Vertices stay where they are, so that a program may go on with their values.  Other edges come with a new sparse
+        array: Graph(graph.adjacency + added).
+        """
         found = self.sources[edges], self.targets[edges], self.weights[edges]
         return Graph(sparse.from_coo(*found, (self.size, self.size), bounds=self.bounds))

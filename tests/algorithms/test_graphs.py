@@ -104,6 +104,29 @@ def test_known_values_keep_back_what_is_no_news(nprocs: int) -> None:
     assert sum(each[0] for each in bsp.run(main, nprocs=nprocs)) == 20
 
 
+@given(st.data())
+@examples(80)
+def test_ascending_values_give_the_same_by_targets_as_by_sources(data: st.DataObject) -> None:
+    """Whether targets look for their first active neighbour, or each process's active vertices send along all edges."""
+    nprocs, n = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 30))
+    rng = np.random.default_rng(data.draw(st.integers(0, 999)))
+    edges = [(u, v, 1.0) for u in range(n) for v in range(n) if rng.random() < data.draw(st.sampled_from([0.1, 0.5]))]
+    values, active = np.sort(rng.integers(0, 9, n)), rng.random(n) < data.draw(st.sampled_from([0.2, 0.9]))
+    before = rng.integers(0, 12)
+
+    def main(proc: bsp.Process) -> None:
+        graph = built(n, edges, proc)
+        known = [graph.reach(before, np.int64) for _ in range(2)]
+        found = [
+            graph.send(graph.values(values), np.minimum, active=graph.values(active), known=each, ascending=looks)
+            for each, looks in zip(known, (False, True), strict=True)
+        ]
+        assert np.array_equal(*known)
+        assert all(np.array_equal(*each) for each in zip(*found, strict=True))
+
+    bsp.run(main, nprocs=nprocs)
+
+
 def test_a_repeated_round_on_arrays_that_the_program_changes() -> None:
     """What a round returns is the program's own: changing it changes no later round."""
 
@@ -194,6 +217,10 @@ def test_mistakes_are_told() -> None:
             graph.send(graph.values(1.0), active=np.array([0]))
         with pytest.raises(graphs.GraphError, match="identity of subtract is not known"):
             graph.send(graph.values(1), np.subtract)
+        with pytest.raises(graphs.GraphError, match="known goes with the combiner minimum, not maximum"):
+            graph.send(graph.values(1), np.maximum, known=graph.reach(9, np.int64))
+        with pytest.raises(graphs.GraphError, match="ascending goes with known"):
+            graph.send(graph.own, np.minimum, ascending=True)
         with pytest.raises(graphs.GraphError, match="5 vertices"):
             graph.values(np.zeros(4))
 
