@@ -29,6 +29,7 @@ import bsp
 from bsp.algorithms.graphs.combining import Combiner
 from bsp.algorithms.graphs.errors import GraphError
 from bsp.algorithms.graphs.mixing import mixed
+from bsp.algorithms.graphs.ranges import first_marked, ranges
 from bsp.arrays import Array, PlanTooLarge, sparse
 from bsp.arrays.procedures import line_layout, made_of, world
 from bsp.arrays.sparse import SparseArray
@@ -41,7 +42,6 @@ _ROWS, _ASKED, _REPLIES = "rows at the ends of edges", "vertices that are asked 
 _NOTHING, _ALL, _SOME, _MARKED = 0.0, 1.0, 2.0, 3.0
 _LOOK = 14  # targets look when senders have more than a 14th of their edges: Beamer, Asanović and Patterson's factor
 _MANY = 1000  # and only if senders have a thousandth of all edges: else finding out costs more
-_ONE_BY_ONE = 8  # edges of each target that are tried before all others at once
 _ROUNDS_EDGE = 32  # bytes that rounds keep or need for an edge, besides the sparse array: measured
 
 Edge = Callable[[Any, Any], Any]
@@ -56,29 +56,11 @@ def must_fit(what: str, needed: float) -> None:
         )
 
 
-def ranges(begins: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers from each begin up to each end, one range after another, and their counts."""
-    counts = ends - begins
-    return np.repeat(begins - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum()), counts
-
-
-def first_marked(ends: np.ndarray, at: np.ndarray, stop: np.ndarray, marked: np.ndarray) -> np.ndarray:
-    """Return for each range of edges the number of the first that has a marked end; -1 where none has.
-
-    ends : of all edges.  at, stop : of each range, which is not empty.
-    """
-    found, left = np.full(len(at), -1), np.arange(len(at))
-    for _ in range(_ONE_BY_ONE):  # most have one among the first
-        hit = marked[ends[at]]
-        found[left[hit]] = at[hit]
-        more = ~hit & (at + 1 < stop)
-        left, at, stop = left[more], at[more] + 1, stop[more]
-        if not len(left):
-            return found
-    edges, counts = ranges(at, stop)
-    (hits,) = np.nonzero(marked[ends[edges]])
-    found[np.repeat(left, counts)[hits[::-1]]] = edges[hits[::-1]]  # of one range the first is written last
-    return found
+def _kind(count: int, length: int) -> float:
+    """Return how a message tells `count` values of `length` vertices: positions take half a word each, marks a bit."""
+    if count in (0, length):
+        return _ALL if count else _NOTHING
+    return _SOME if 32 * count < length else _MARKED
 
 
 class Heard(NamedTuple):
@@ -218,7 +200,7 @@ class Graph:
             return Heard(found[:own], touched[:own].copy(), np.array(totals, float), np.array(least, float), sent)
         header = np.array([float(sent), *totals, *least], float)
         arrived = here.exchange(_ROUND, self._messages(found, None if rows is None else touched, header))
-        heard, reached = found[:own].copy(), touched[:own].copy()
+        heard, reached = found[:own], touched[:own].copy()
         sums, low = np.zeros(1 + len(totals)), np.full(len(least), np.inf)
         parts = iter(arrived)
         for source, told in parts:
@@ -308,27 +290,16 @@ class Graph:
     def _messages(
         self, found: np.ndarray, touched: np.ndarray | None, header: np.ndarray
     ) -> list[tuple[int, np.ndarray]]:
-        """Return the messages of a round: to each process a header, and what its vertices are sent, if anything.
-
-        Positions take half a word each, marks of all vertices that could be reached a bit each.
-        """
+        """Return the messages of a round: to each process a header, and what its vertices are sent, if anything."""
         out: list[tuple[int, np.ndarray]] = []
         for dest in range(world().nprocs):
             low, high = self._reaches.get(dest, (0, 0))
             marks = None if touched is None else touched[low:high]
             count = high - low if marks is None else int(np.count_nonzero(marks))
-            kind = (
-                _NOTHING
-                if not count
-                else _ALL
-                if count == high - low
-                else _SOME
-                if 32 * count < high - low
-                else _MARKED
-            )
+            kind = _kind(count, high - low)
             out.append((dest, np.concatenate([[kind], header])))
             if kind == _ALL:
-                out.append((dest, found[low:high].copy()))
+                out.append((dest, found[low:high]))  # which is never written again
             elif kind != _NOTHING:
                 assert marks is not None
                 places = np.flatnonzero(marks)
