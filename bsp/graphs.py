@@ -2,5 +2,9 @@
 
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-sys.modules[__name__] = import_module("bsp.algorithms.graphs")
+if TYPE_CHECKING:
+    from bsp.algorithms.graphs import *  # noqa: F403
+else:
+    sys.modules[__name__] = import_module("bsp.algorithms.graphs")

@@ -1,8 +1,9 @@
-"""PageRank by messages: think like a vertex, send like a process.
+"""PageRank as a vertex program: a page gives its rank to the pages that it links to, in equal shares.
 
-Vertices are dealt cyclically.  A superstep sends every process one message with the shares of rank for
-its vertices, combined at the sender; what vertices without links hold is spread over all.
-H = vertices reached on other processes, one message a pair.  Run as: bsprun -p 4 examples/pagerank.py [vertices]
+A line is about all pages of a process at once.  A round is one superstep: shares go along links and are summed where
+they arrive, at the sender first; what pages without links hold, and by how much ranks have changed, is summed over all
+processes besides.  H = pages reached on other processes, and 4 words for each process.
+Run as: bsprun -p 4 examples/pagerank.py [pages]
 """
 
 import sys
@@ -10,58 +11,43 @@ import sys
 import numpy as np
 
 import bsp
+from bsp import graphs
 
 DAMPING, TOLERANCE = 0.85, 1e-12
 
 proc = bsp.process()
-p, n = proc.nprocs, int(sys.argv[1]) if len(sys.argv) > 1 else 300
+n = int(sys.argv[1]) if len(sys.argv) > 1 else 300
 
 
-def links(vertex: int) -> np.ndarray:
-    """Where a vertex points: the same graph for any p."""
-    rng = np.random.default_rng([n, vertex])
-    return rng.integers(0, n, rng.integers(0, 6))
+def links(page: int) -> np.ndarray:
+    """Where a page points: the same graph for any p."""
+    rng = np.random.default_rng([n, page])
+    return np.unique(rng.integers(0, n, rng.integers(0, 6)))
 
 
-mine = np.arange(proc.pid, n, p)
-out = [links(int(vertex)) for vertex in mine]
-degree = np.array([targets.size for targets in out], int)
-source = np.repeat(np.arange(mine.size), degree)
-target = np.concatenate([*out, np.empty(0, int)]).astype(int)
+mine = range(proc.pid, n, proc.nprocs)
+targets = [links(page) for page in mine]
+sources = np.repeat(np.array(mine, int), [len(each) for each in targets])
+graph = graphs.from_edges(sources, np.concatenate([np.empty(0, int), *targets]), size=n)
 
-# for each process I reach: the edges that lead there, their places among its vertices, each place once
-routes = []
-for dest in np.unique(target % p):
-    edges = np.flatnonzero(target % p == dest)
-    places, index = np.unique(target[edges] // p, return_inverse=True)
-    routes.append((int(dest), source[edges], places, index))
-
-state = bsp.State(rank=np.full(mine.size, 1 / n))
+state, linked = bsp.State(rank=graph.values(1 / n), change=np.inf), graph.out_degree > 0
 for _ in proc.rounds(200, state):
-    share = np.divide(state.rank, degree, out=np.zeros(mine.size), where=degree > 0)
-    for dest, sources, places, index in routes:
-        proc.send(dest, np.bincount(index, share[sources]), tag=places)
-    dangling = float(state.rank[degree == 0].sum())
-    idle = proc.allreduce(dangling)  # a boundary: the messages arrive with it
-    received = np.zeros(mine.size)
-    for message in proc.inbox:
-        received[message.tag] += message.payload
-    new = (1 - DAMPING + DAMPING * idle) / n + DAMPING * received
-    change = proc.allreduce(float(np.abs(new - state.rank).sum()))
-    state.rank = new
+    share = np.divide(state.rank, graph.out_degree, out=graph.values(0.0), where=linked)
+    heard = graph.send(share, totals=[state.rank[~linked].sum(), state.change])
+    idle, change = heard.totals
     if change < TOLERANCE:
         break
+    rank = (1 - DAMPING + DAMPING * idle) / n + DAMPING * heard.values
+    state.change, state.rank = abs(rank - state.rank).sum(), rank
 
-ranks = proc.gather(state.rank)
+ranks = graph.array(state.rank).compute()  # graphs.pagerank is the same program
 if proc.pid == 0:  # the same fixed point, by dense linear algebra
     matrix = np.zeros((n, n))
-    for vertex in range(n):
-        targets = links(vertex)
-        np.add.at(matrix[:, vertex], targets, 1 / max(targets.size, 1))
-        if not targets.size:
-            matrix[:, vertex] = 1 / n
+    for page in range(n):
+        out = links(page)
+        matrix[out if len(out) else slice(None), page] = 1 / (len(out) or n)
     exact = np.linalg.solve(np.eye(n) - DAMPING * matrix, np.full(n, (1 - DAMPING) / n))
-    error = max(float(np.abs(part - exact[pid::p]).max(initial=0)) for pid, part in enumerate(ranks))
-    print(f"PageRank of {n} vertices on {p} processes: largest error {error:.1e}")
+    error = float(abs(ranks - exact).max())
+    print(f"PageRank of {n} pages on {proc.nprocs} processes: largest error {error:.1e}")
     if error > 1e-11:
         sys.exit("not the fixed point")

@@ -269,6 +269,7 @@ UNTYPED: dict[str, tuple[tuple[str, ...], str]] = {
     "bsp.verify.spec": (("options",), CHECK),
     "bsp.arrays.write_hdf5": (("options",), "of h5py"),
     "bsp.arrays.sparse.load": (("options",), OPTIONS),
+    "bsp.algorithms.graphs.from_networkx": (("graph",), "networkx, which has no types, is not imported"),
     "bsp.algorithms.glm.GLM.set_params": (("params",), "of the model, each with a type of its own"),
 }  # fmt: skip
 

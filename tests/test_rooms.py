@@ -193,7 +193,10 @@ def test_imports_that_run_up_are_the_ones_listed_here() -> None:
 
 
 def test_the_packages_name_each_other_one_way() -> None:
-    """bsp <- arrays <- algorithms; faults -> bsp; the runtime names the others only where a command asks for them."""
+    """bsp <- arrays <- algorithms; faults -> bsp; the runtime names the others only where a command asks for them.
+
+    Type checkers read whose second name `bsp.graphs` is.
+    """
     allowed = {("arrays", "bsp"), ("algorithms", "bsp"), ("algorithms", "arrays"), ("faults", "bsp")}
     crossing = {
         (room_of(arrow.importer), room_of(arrow.imported))
@@ -203,8 +206,8 @@ def test_the_packages_name_each_other_one_way() -> None:
     others = {(a, b) for a, b in crossing if (a.split("/")[0], b.split("/")[0]) not in allowed}
     assert others == listed(BY_NAME)
     assert {arrow.how for arrow in ARROWS if (room_of(arrow.importer), room_of(arrow.imported)) in others} == {
-        "by name"
-    }
+        "by name", "for types"
+    }  # fmt: skip
 
 
 def test_a_class_has_a_name_of_its_own() -> None:

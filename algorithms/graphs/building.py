@@ -7,15 +7,19 @@ from typing import Any
 import numpy as np
 
 from bsp.algorithms.graphs.errors import GraphError
-from bsp.algorithms.graphs.graph import Graph
+from bsp.algorithms.graphs.graph import Graph, must_fit
 from bsp.arrays import sparse
 from bsp.arrays.procedures import world
+from bsp.arrays.typing import ArrayLike
 
 _QUADRANTS = (0.57, 0.19, 0.19, 0.05)  # Graph500's
 _CHUNK = 1 << 16  # edges that share a generator of random numbers
+_EDGE, _VERTEX = 72, 16  # bytes that rmat needs for each edge of a process, and for each vertex of all: measured
 
 
-def from_edges(source: Any, target: Any, weight: Any = 1.0, size: int | None = None, *, directed: bool = True) -> Graph:
+def from_edges(
+    source: ArrayLike, target: ArrayLike, weight: ArrayLike = 1.0, size: int | None = None, *, directed: bool = True
+) -> Graph:
     """Return the graph of the edges of all processes; values of equal edges are summed.  Collective.
 
     source, target, weight : this process's edges, as vectors; weight may be one number for all.
@@ -30,7 +34,7 @@ def from_edges(source: Any, target: Any, weight: Any = 1.0, size: int | None = N
     if shape is None:
         most = max(world().private.allgather(int(max(u.max(initial=-1), v.max(initial=-1))) + 1))
         shape = (most, most)
-    return Graph(sparse.from_coo(u, v, w, shape))
+    return Graph(sparse.from_coo(u, v, w, shape), both_ways=not directed)
 
 
 def from_networkx(graph: Any, weight: str = "weight") -> tuple[Graph, list[Any]]:
@@ -51,10 +55,13 @@ def rmat(scale: int, edge_factor: int = 16, *, seed: int = 0, directed: bool = T
     edge_factor : edges for each vertex; equal edges become one, of value 1, and loops are left out.
     An edge's ends are found bit by bit: a quadrant of the matrix, a quadrant of that, ...  (Chakrabarti et al., 2004).
     Vertices are renumbered at random.  The graph depends on the seed only, not on p.
+    Raises PlanTooLarge, before any edge is drawn, if they need more than the memory limit.
     """
     if scale < 0 or scale > 40 or edge_factor < 0:
         raise GraphError(f"rmat(scale={scale}, edge_factor={edge_factor}): from 0 to 40, and not negative")
     here, n = world(), 1 << scale
+    ways = 1 if directed else 2
+    must_fit(f"rmat({scale}, {edge_factor})", (_EDGE * ways * edge_factor / here.nprocs + _VERTEX) * n)
     chunks = -(-n * edge_factor // _CHUNK)
     ends = [np.zeros((2, 0), np.int64)]
     for chunk in range(chunks * here.pid // here.nprocs, chunks * (here.pid + 1) // here.nprocs):
@@ -68,7 +75,7 @@ def rmat(scale: int, edge_factor: int = 16, *, seed: int = 0, directed: bool = T
     if not directed:
         u, v = np.concatenate([u, v]), np.concatenate([v, u])
     found = sparse.from_coo(u, v, 1.0, (n, n))
-    return Graph(found.with_entries((found.entries > 0).astype(float)).persist())
+    return Graph(found.with_entries((found.entries > 0).astype(float)).persist(), both_ways=not directed)
 
 
 def _edges(rng: np.random.Generator, scale: int, count: int) -> np.ndarray:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import bsp
@@ -11,11 +9,12 @@ from bsp.algorithms.graphs.errors import GraphError
 from bsp.algorithms.graphs.graph import Graph
 from bsp.arrays import Array
 from bsp.arrays.procedures import world
+from bsp.arrays.typing import ArrayLike
 
 
 def pagerank(
-    graph: Graph, damping: float = 0.85, *, personal: Any = None, weighted: bool = False, tol: float = 1e-10,
-    rounds: int = 100,
+    graph: Graph, damping: float = 0.85, *, personal: ArrayLike | None = None, weighted: bool = False,
+    tol: float = 1e-10, rounds: int = 100,
 ) -> Array:  # fmt: skip
     """Return the rank of each vertex; ranks sum to 1.  Collective; S = 1 a round.
 
@@ -28,21 +27,20 @@ def pagerank(
     """
     jump = graph.values(1.0 / max(graph.size, 1)) if personal is None else _normal(graph, personal)
     leaving = graph.out_weight if weighted else graph.out_degree
+    part, idle = np.divide(1.0, leaving, out=graph.values(0.0), where=leaving > 0), np.flatnonzero(leaving == 0)
     edge = np.multiply if weighted else None
     state = bsp.State(rank=jump, change=np.inf)
     for _ in graph.rounds(rounds, state):
-        share = np.divide(state.rank, leaving, out=graph.values(0.0), where=leaving > 0)
-        idle = state.rank[leaving == 0].sum()
-        heard = graph.send(share, edge=edge, totals=[idle, state.change])
-        idle, change = heard.totals
+        heard = graph.send(state.rank * part, edge=edge, totals=[state.rank[idle].sum(), state.change])
+        jumping, change = heard.totals
         if change < tol:
             break
-        rank = (1 - damping) * jump + damping * (heard.values + idle * jump)
+        rank = (1 - damping) * jump + damping * (heard.values + jumping * jump)
         state.change, state.rank = abs(rank - state.rank).sum(), rank
     return graph.array(state.rank)
 
 
-def _normal(graph: Graph, personal: Any) -> np.ndarray:
+def _normal(graph: Graph, personal: ArrayLike) -> np.ndarray:
     """Return the probabilities of a jump to the own vertices."""
     given = graph.values(personal, float)
     lowest, total = world().private.allreduce(np.array([given.min(initial=0.0) < 0, given.sum()], float))

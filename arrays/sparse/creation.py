@@ -76,9 +76,9 @@ def balanced(here: World, rows: np.ndarray, length: int) -> Bounds:
     Cost: H = one word for each of a process's distinct rows, S = 3.
     """
     nprocs = here.nprocs
-    if nprocs == 1:
-        return (0, length)
     limits = even(length, nprocs)
+    if nprocs == 1 or not length:
+        return limits
     distinct, counts = np.unique(rows, return_counts=True)
     cuts = np.searchsorted(distinct, limits)
     out = []

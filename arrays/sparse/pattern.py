@@ -210,8 +210,13 @@ class Pattern:
         own = (self.indices >= self.first) & (self.indices < self.stop)
         if own.all():
             return self.indices - self.indices.dtype.type(self.first) if self.first else self.indices
-        far = self.stop - self.first + np.searchsorted(self.far.needed, self.indices)
-        return np.where(own, self.indices - self.first, far).astype(self.indices.dtype)
+        needed, count = self.far.needed, self.stop - self.first
+        if self.outline.shape[1] > len(self.indices):
+            far = count + np.searchsorted(needed, self.indices)
+            return np.where(own, self.indices - self.first, far).astype(self.indices.dtype)
+        number = np.empty(self.outline.shape[1], self.indices.dtype)  # a table is smaller than the entries, and faster
+        number[self.first : self.stop], number[needed] = np.arange(count), np.arange(count, count + len(needed))
+        return np.asarray(number[self.indices])
 
     @cached_property
     def inner(self) -> tuple[int, int, np.ndarray, np.ndarray] | None:

@@ -105,6 +105,7 @@ def groups() -> list[Group]:
             "bsp.algorithms.krylov",
             exported("bsp.algorithms.krylov"),
         ),
+        Group("graphs", "Graphs: bsp.graphs", "bsp.algorithms.graphs", exported("bsp.algorithms.graphs")),
         Group("glm", "Regression: bsp.algorithms.glm", "bsp.algorithms.glm", exported("bsp.algorithms.glm")),
     ]
     return found

@@ -1,0 +1,138 @@
+"""Breadth-first search, and shortest paths: values that spread from a vertex, each sent where it is news.
+
+A process keeps, for each vertex that its edges reach, the least value that it has sent there (`known` of `Graph.send`).
+What is no less is not sent again, so that a vertex elsewhere costs a word for each improvement, not for each edge.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import bsp
+from bsp.algorithms.graphs.errors import GraphError, NegativeCycle
+from bsp.algorithms.graphs.graph import Graph
+from bsp.arrays import Array
+from bsp.arrays.procedures import world
+
+_UNREACHED = np.iinfo(np.int64).max
+
+
+def bfs(graph: Graph, source: int) -> tuple[Array, Array]:
+    """Return for each vertex the edges on a shortest path from `source`, and its parent on such a path.  Collective.
+
+    Vertices that are not reached have -1 for both; the source is its own parent.  Of several parents that would do, the
+    one of the least number is returned, so the tree does not depend on p.
+
+    Cost: W = each edge once at most, and a pass over the own vertices a round; H = each vertex that a process reaches
+    elsewhere at most once in all, a word and a half; S = one for each distance, and one more.
+    Source: Pregel's rounds (Malewicz et al., 2010), and Beamer, Asanović and Patterson (2012) for where the newest
+    vertices have many edges (see `Graph.send`); the result is that of Graph500's kernel 2.
+    """
+    here = _from(graph, source, "bfs")
+    n = max(graph.size, 1)
+    # A value is distance · n + parent: the least one is of the least distance, then of the least parent.
+    first = graph.values(_UNREACHED, np.int64)
+    first[here] = source
+    state = bsp.State(first=first, known=graph.reach(_UNREACHED, np.int64), active=here)
+    state.known[: graph.count] = first
+    for level in graph.rounds(graph.size + 1, state):
+        values = (level + 1) * n + graph.own
+        heard = graph.send(values, np.minimum, active=state.active, known=state.known, ascending=True)
+        if not heard.sent:
+            break
+        state.active = heard.values < state.first
+        state.first = np.minimum(state.first, heard.values)
+        state.known[: graph.count] = state.first
+    found = state.first < _UNREACHED
+    return graph.array(np.where(found, state.first // n, -1)), graph.array(np.where(found, state.first % n, -1))
+
+
+def sssp(graph: Graph, source: int, delta: float | str = "auto") -> Array:
+    """Return the length of a shortest path from `source` to each vertex; inf where there is none.  Collective.
+
+    delta : vertices send in a round if their distance is at most this above the least one that has not been sent yet.
+        More is fewer rounds and more values that are improved later.  "auto" is the mean length of an edge.
+    Raises GraphError if a length is NaN or -inf, and NegativeCycle, with the vertices, if edges of a cycle that can be
+    reached sum to less than 0.  If any length is negative, Bellman's and Ford's rounds are used instead.
+
+    Cost of a round: W = the edges that leave the vertices that send, and a pass over the own vertices; H = a word and a
+    half for each vertex elsewhere of which a distance is improved, 3 words to each process; S = 1 (of Bellman's and
+    Ford's 3, and n words in rounds 1, 2, 4, 8, ..., to look for cycles).
+    Source: Meyer and Sanders (2003), with the window of Dong, Gu, Sun and Zhang (2021) instead of buckets.
+    """
+    here = _from(graph, source, "sssp")
+    weights = graph.weights.astype(float, copy=False)
+    wrong = np.isnan(weights) | (weights == -np.inf)
+    facts = world().private.allreduce(np.array([wrong.sum(), (weights < 0).sum(), abs(weights).sum()], float))
+    if facts[0]:
+        raise GraphError(f"sssp: {facts[0]:.0f} of {graph.edges} lengths are NaN or -inf")
+    width = facts[2] / max(graph.edges, 1) if delta == "auto" else float(delta)
+    if not width >= 0:
+        raise GraphError(f"sssp(delta={delta!r}): 'auto', or a number that is not negative")
+    if facts[1]:
+        return graph.array(_with_negative_lengths(graph, here))
+    lightest = graph.values(np.inf)
+    filled = graph.out_degree > 0
+    if len(weights):
+        lightest[filled] = np.minimum.reduceat(weights, graph.adjacency.pattern.indptr[:-1][filled])
+    best = np.where(here, 0.0, np.inf)
+    state = bsp.State(best=best, known=graph.reach(np.inf), waiting=here, low=0.0)
+    state.known[: graph.count] = best
+    for _ in graph.rounds(2 * graph.size + 2, state):  # in one of two rounds the least vertex that waits is settled
+        active = state.waiting & (state.best <= state.low + width)
+        waiting = state.waiting & ~active
+        low = min((state.best + lightest)[active].min(initial=np.inf), state.best[waiting].min(initial=np.inf))
+        heard = graph.send(state.best, np.minimum, edge=np.add, active=active, least=[low], known=state.known)
+        state.low = float(heard.least[0])  # no vertex that waits is nearer
+        if state.low == np.inf:
+            break
+        state.waiting = waiting | (heard.values < state.best)
+        state.best = np.minimum(state.best, heard.values)
+        state.known[: graph.count] = state.best
+    return graph.array(state.best)
+
+
+def _from(graph: Graph, source: int, what: str) -> np.ndarray:
+    """Return the mask of the own vertices with the source alone."""
+    if not 0 <= source < graph.size:
+        raise GraphError(f"{what}: vertex {source} of a graph of {graph.size} vertices")
+    return np.asarray(graph.own == source)
+
+
+def _with_negative_lengths(graph: Graph, here: np.ndarray) -> np.ndarray:
+    """Return the own vertices' distances from a vertex by Bellman's and Ford's rounds; NegativeCycle if there are none.
+
+    Parents are kept: as long as they form a tree there is no round n in which a distance still changes, so that a cycle
+    of parents is found by then; its edges sum to less than 0.
+    """
+    rows, targets = graph.adjacency.pattern.row_of, graph.adjacency.pattern.indices
+    state = bsp.State(best=np.where(here, 0.0, np.inf), parent=graph.values(-1, np.int64), active=here)
+    for k in graph.rounds(graph.size + 1, state):
+        heard = graph.send(state.best, np.minimum, edge=np.add, active=state.active)
+        if not heard.sent:
+            break
+        better = heard.values < state.best
+        brought = graph.at_targets(np.where(better, heard.values, np.nan))
+        by = state.active[rows] & (state.best[rows] + graph.weights == brought)
+        parents, _ = graph.deliver(targets[by].astype(np.int64), graph.own[rows[by]], np.minimum)
+        state.parent = np.where(better, parents, state.parent)
+        state.best, state.active = np.minimum(state.best, heard.values), better
+        if not (k + 1) & k or k == graph.size:
+            cycle = _cycle(np.concatenate(world().private.allgather(state.parent)))
+            if cycle:
+                raise NegativeCycle(cycle)
+    return np.asarray(state.best)
+
+
+def _cycle(parent: np.ndarray) -> tuple[int, ...]:
+    """Return a cycle of parents from each vertex to its child, or () if there is none; roots have parent -1."""
+    ahead = np.append(parent, -1)  # the last one is the parent of all roots
+    for _ in range(len(parent).bit_length()):
+        ahead = ahead[ahead]
+    inside = ahead[ahead >= 0]
+    if not len(inside):
+        return ()
+    found = [int(inside.min())]
+    while (following := int(parent[found[-1]])) != found[0]:
+        found.append(following)
+    return (found[0], *reversed(found[1:]))

@@ -1,0 +1,393 @@
+"""A round brings every vertex what its edges carry, whatever p; programs on graphs give networkx's answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from thinning import examples
+
+import bsp
+import bsp.arrays as ba
+from bsp import graphs
+from bsp.arrays import ArrayError
+
+PROCESSES = (1, 2, 3, 5)
+COMBINERS: list[tuple[np.ufunc, Any]] = [
+    (np.add, float), (np.add, np.int64), (np.multiply, float), (np.minimum, float), (np.maximum, np.int32),
+    (np.minimum, np.int64), (np.bitwise_or, np.int64), (np.bitwise_and, np.int64), (np.bitwise_xor, np.uint8),
+    (np.logical_or, bool), (np.logical_and, bool), (np.maximum, bool),
+]  # fmt: skip
+EDGES: list[Any] = [None, np.multiply, lambda x, w: x + w, lambda x, w: (x - w).astype(np.float32)]
+
+
+def heard_by_hand(
+    n: int, edges: list[tuple[int, int, float]], values: np.ndarray, combine: Callable[[Any, Any], Any], edge: Any,
+    active: np.ndarray,
+) -> dict[int, Any]:  # fmt: skip
+    """What a round brings, by vertex, edge by edge."""
+    found: dict[int, Any] = {}
+    for u, v, w in edges:
+        if active[u]:
+            carried = values[u] if edge is None else edge(values[u : u + 1], np.array([w]))[0]
+            found[v] = combine(found[v], carried) if v in found else carried
+    return found
+
+
+def built(n: int, edges: list[tuple[int, int, float]], proc: bsp.Process) -> graphs.Graph:
+    """The graph of edges of which each process brings some."""
+    mine = np.array(edges[proc.pid :: proc.nprocs], float).reshape(-1, 3)
+    return graphs.from_edges(mine[:, 0].astype(int), mine[:, 1].astype(int), mine[:, 2], n)
+
+
+def whole(parts: list[Any]) -> np.ndarray:
+    return np.concatenate(parts)
+
+
+@given(st.data())
+@examples(150)
+def test_a_round_brings_what_edges_carry(data: st.DataObject) -> None:
+    nprocs, n = data.draw(st.integers(1, 5)), data.draw(st.integers(0, 12))
+    pairs = st.tuples(st.integers(0, max(n - 1, 0)), st.integers(0, max(n - 1, 0)))
+    places = data.draw(st.lists(pairs, unique=True, max_size=40)) if n else []
+    edges = [(u, v, float(k % 5 + 1)) for k, (u, v) in enumerate(sorted(places))]
+    ufunc, dtype = data.draw(st.sampled_from(COMBINERS))
+    edge = data.draw(st.sampled_from(EDGES)) if np.dtype(dtype) == float else None
+    values = np.random.default_rng(n).integers(0, 6, n).astype(dtype)
+    mask = data.draw(st.sampled_from(["none", "all", "some"]))
+    active = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)), bool) if mask == "some" else None
+    on = np.ones(n, bool) if active is None else active
+
+    def main(proc: bsp.Process) -> Any:
+        graph = built(n, edges, proc)
+        assert (graph.size, graph.edges) == (n, len(edges))
+        given = graph.values(on) if mask != "none" else None
+        heard = graph.send(
+            graph.values(values), ufunc, edge=edge, active=given, totals=[1.0, proc.pid], least=[-proc.pid]
+        )
+        assert heard.totals.tolist() == [nprocs, nprocs * (nprocs - 1) / 2]
+        assert heard.least.tolist() == [1 - nprocs]
+        assert heard.sent == on.sum()
+        return heard.values, heard.reached
+
+    found = bsp.run(main, nprocs=nprocs)
+    wanted = heard_by_hand(n, edges, values, ufunc, edge, on)
+    heard, reached = whole([each[0] for each in found]), whole([each[1] for each in found])
+    assert np.flatnonzero(reached).tolist() == sorted(wanted)
+    for v in range(n):
+        neutral = ufunc(heard[v], np.ones(1, heard.dtype)) if v not in wanted else None
+        assert heard[v] == wanted[v] if v in wanted else neutral == np.ones(1, heard.dtype), v
+
+
+@pytest.mark.parametrize("nprocs", PROCESSES)
+def test_known_values_keep_back_what_is_no_news(nprocs: int) -> None:
+    """Least numbers spread as without it; a vertex is sent a value once, and then only smaller ones."""
+    edges = [(u, v, 1.0) for u in range(20) for v in range(20) if (u * 7 + v * 3) % 5 == 0]
+
+    def main(proc: bsp.Process) -> Any:
+        graph = built(20, edges, proc)
+        known = graph.reach(np.inf)
+        values, more = graph.own[::-1].astype(float), []
+        for _ in range(3):
+            plain = graph.send(values, np.minimum).values
+            heard = graph.send(values, np.minimum, known=known)
+            assert np.array_equal(np.minimum(heard.values, values), np.minimum(plain, values)) or len(more)
+            more.append(int(heard.reached.sum()))
+        assert more[1:] == [0, 0]
+        return more
+
+    assert sum(each[0] for each in bsp.run(main, nprocs=nprocs)) == 20
+
+
+@given(st.data())
+@examples(80)
+def test_ascending_values_give_the_same_by_targets_as_by_sources(data: st.DataObject) -> None:
+    """Whether targets look for their first active neighbour, or each process's active vertices send along all edges."""
+    nprocs, n = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 30))
+    rng = np.random.default_rng(data.draw(st.integers(0, 999)))
+    edges = [(u, v, 1.0) for u in range(n) for v in range(n) if rng.random() < data.draw(st.sampled_from([0.1, 0.5]))]
+    values, active = np.sort(rng.integers(0, 9, n)), rng.random(n) < data.draw(st.sampled_from([0.2, 0.9]))
+    before = rng.integers(0, 12)
+
+    def main(proc: bsp.Process) -> None:
+        graph = built(n, edges, proc)
+        known = [graph.reach(before, np.int64) for _ in range(2)]
+        found = [
+            graph.send(graph.values(values), np.minimum, active=graph.values(active), known=each, ascending=looks)
+            for each, looks in zip(known, (False, True), strict=True)
+        ]
+        assert np.array_equal(*known)
+        assert all(np.array_equal(*each) for each in zip(*found, strict=True))
+
+    bsp.run(main, nprocs=nprocs)
+
+
+def test_a_repeated_round_on_arrays_that_the_program_changes() -> None:
+    """What a round returns is the program's own: changing it changes no later round."""
+
+    def main(proc: bsp.Process) -> None:
+        graph = built(6, [(0, 1, 1.0), (2, 3, 1.0), (5, 0, 1.0)], proc)
+        for _ in range(2):
+            heard = graph.send(graph.values(1.0))
+            assert proc.allreduce(int(heard.reached.sum())) == 3
+            heard.values[:], heard.reached[:] = 7, True
+
+    for nprocs in (1, 2):
+        bsp.run(main, nprocs=nprocs)
+
+
+# ------------------------------------------------------------------------------- other exchanges
+
+
+@pytest.mark.parametrize("nprocs", PROCESSES)
+def test_values_at_targets_of_any_vertices_and_to_any_vertices(nprocs: int) -> None:
+    n, rng = 23, np.random.default_rng(4)
+    edges = [(int(u), int(v), 1.0) for u, v in {tuple(each) for each in rng.integers(0, n, (60, 2)).tolist()}]
+    values = rng.normal(size=n)
+
+    def main(proc: bsp.Process) -> Any:
+        graph = built(n, edges, proc)
+        own = graph.values(values)
+        assert np.array_equal(graph.at_targets(own), values[graph.adjacency.pattern.indices])
+        asked = np.random.default_rng(proc.pid).integers(0, n, 3 * proc.pid)
+        assert np.array_equal(graph.look_up(own, asked), values[asked])
+        return asked, *graph.deliver(asked, asked * 10.0 + proc.pid, np.minimum)
+
+    found = bsp.run(main, nprocs=nprocs)
+    heard, reached = whole([each[1] for each in found]), whole([each[2] for each in found])
+    for v in range(n):
+        sent = [10.0 * v + pid for pid, each in enumerate(found) if v in each[0]]
+        assert reached[v] == bool(sent)
+        assert heard[v] == min(sent, default=np.inf)
+
+
+# --------------------------------------------------------------------------------- what is counted
+
+
+def supersteps(main: Callable[[bsp.Process], Any], nprocs: int, call: str) -> list[dict[str, Any]]:
+    rows = bsp.predict(main, nprocs=nprocs, machine=bsp.Machine(p=nprocs)).per_superstep
+    return [row for row in rows if call in row["call"]]
+
+
+@pytest.mark.parametrize("nprocs", [2, 3, 5])
+def test_a_round_is_a_superstep_of_a_word_for_each_vertex_reached_elsewhere(nprocs: int) -> None:
+    edges = [(u, (u * k + 1) % 40, 1.0) for u in range(40) for k in (1, 3, 7)]
+    edges = sorted({(u, v): (u, v, w) for u, v, w in edges}.values())
+    header = 4 * (nprocs - 1)  # what follows, how many have sent, and two totals, to each other process
+    far: list[int] = []
+
+    def main(proc: bsp.Process) -> None:
+        graph = built(40, edges, proc)
+        far.append(len(graph.adjacency.pattern.far.needed))
+        for _ in range(3):
+            graph.send(graph.values(1.0), totals=[1.0, 2.0])
+
+    rows = supersteps(main, nprocs, "values along edges")
+    assert len(rows) == 3
+    assert {row["h_sent"] for row in rows} == {max(far[:nprocs]) + header}
+
+
+def test_few_active_vertices_cost_what_they_reach_and_silent_rounds_only_totals() -> None:
+    """A ring over two processes: only the last vertex of each has an edge to the other."""
+
+    def main(proc: bsp.Process) -> None:
+        graph = graphs.from_edges(own := np.arange(proc.pid, 2000, 2), (own + 1000) % 2000, 1.0, 2000)
+        graph.send(graph.values(1.0), active=graph.own % 1000 < 1)
+        graph.send(graph.values(1.0), active=graph.own % 1000 < 500)
+        graph.send(graph.values(1.0), active=graph.own < 0)
+
+    words = [row["h_sent"] for row in supersteps(main, 2, "values along edges")]
+    assert words == [2 + 1 + 1, 2 + 500 + -(-1000 // 64), 2]
+
+
+# -------------------------------------------------------------------------------------- mistakes
+
+
+def test_mistakes_are_told() -> None:
+    def main(proc: bsp.Process) -> None:
+        graph = built(5, [(0, 1, 1.0)], proc)
+        with pytest.raises(graphs.GraphError, match=r"values for \d own vertices"):
+            graph.send(np.zeros(2 + graph.count))
+        with pytest.raises(graphs.GraphError, match="active is a mask of the"):
+            graph.send(graph.values(1.0), active=np.array([0]))
+        with pytest.raises(graphs.GraphError, match="identity of subtract is not known"):
+            graph.send(graph.values(1), np.subtract)
+        with pytest.raises(graphs.GraphError, match="known goes with the combiner minimum, not maximum"):
+            graph.send(graph.values(1), np.maximum, known=graph.reach(9, np.int64))
+        with pytest.raises(graphs.GraphError, match="ascending goes with known"):
+            graph.send(graph.own, np.minimum, ascending=True)
+        with pytest.raises(graphs.GraphError, match="5 vertices"):
+            graph.values(np.zeros(4))
+
+    bsp.run(lambda proc: main(proc) if proc.pid == 0 else built(5, [(0, 1, 1.0)], proc) and None, nprocs=2)
+
+
+@pytest.mark.parametrize(("u", "v"), [([0], [5]), ([-1], [0]), ([0.5], [1])])
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_vertices_out_of_range_are_refused(u: list[Any], v: list[Any], nprocs: int) -> None:
+    with pytest.raises(ArrayError, match=r"out of range for length 5|integers"):
+        bsp.run(lambda proc: graphs.from_edges(u, v, 1.0, 5) and None, nprocs=nprocs)
+
+
+def test_a_graph_is_square() -> None:
+    from bsp.arrays import sparse
+
+    with pytest.raises(graphs.GraphError, match="not square"):
+        bsp.run(lambda proc: graphs.Graph(sparse.eye(3, 4)) and None, nprocs=1)
+
+
+def last(a: float, b: float) -> float:
+    return b
+
+
+def greatest(a: float, b: float) -> float:
+    return a if a > b else b
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+@pytest.mark.parametrize("active", [False, True])
+def test_any_associative_function_combines(nprocs: int, active: bool) -> None:
+    edges = [(u, v, 1.0) for u in range(9) for v in range(9) if (u + v) % 3]
+
+    def main(proc: bsp.Process) -> Any:
+        graph = built(9, edges, proc)
+        mask = graph.own > 0 if active else None
+        values = graph.own * 1.0
+        mine = graph.send(values, np.frompyfunc(greatest, 2, 1), identity=-1.0, active=mask).values
+        logs = graph.send(values, np.logaddexp, identity=-np.inf, active=mask).values
+        return mine.tolist() == graph.send(values, np.maximum, active=mask).values.tolist(), logs
+
+    for check in (False, True):
+        found = bsp.run(main, nprocs=nprocs, check=check)
+        assert all(each[0] for each in found)
+        sums = [sum(np.exp(u) for u in range(active, 9) if (u + v) % 3) for v in range(9)]
+        np.testing.assert_allclose(whole([each[1] for each in found]), np.log(sums), rtol=1e-14)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2])
+@pytest.mark.parametrize("active", [False, True])
+@pytest.mark.parametrize("combine", [np.frompyfunc(last, 2, 1), np.subtract, np.hypot, np.arctan2])
+def test_check_finds_combiners_that_depend_on_the_order(nprocs: int, active: bool, combine: np.ufunc) -> None:
+    edges = [(u, v, 1.0) for u in range(9) for v in range(9)]
+
+    def main(proc: bsp.Process) -> None:
+        graph = built(9, edges, proc)
+        graph.send(1.5 + graph.own, combine, identity=0.0, active=graph.own != 4 if active else None)
+
+    bsp.run(main, nprocs=nprocs)
+    if combine is np.hypot:  # is associative
+        bsp.run(main, nprocs=nprocs, check=True)
+        return
+    with pytest.raises(graphs.GraphError, match=rf"test_graphs.py:\d+.*{combine.__name__.split()[0]}.*depends on"):
+        bsp.run(main, nprocs=nprocs, check=True)
+
+
+# ---------------------------------------------------------------------------------------- building
+
+
+@pytest.mark.parametrize("nprocs", PROCESSES)
+def test_random_graphs_depend_on_the_seed_only(nprocs: int) -> None:
+    def edges(proc: bsp.Process, seed: int, directed: bool) -> Any:
+        found = graphs.rmat(7, 8, seed=seed, directed=directed).adjacency.compute()
+        return found.indptr.tolist(), found.indices.tolist(), found.data.tolist()
+
+    for directed in (True, False):
+        one = bsp.run(edges, 1, directed, nprocs=1)[0]
+        assert bsp.run(edges, 1, directed, nprocs=nprocs)[-1] == one
+        assert bsp.run(edges, 2, directed, nprocs=1)[0] != one
+        assert set(one[2]) == {1.0}
+        matrix = np.zeros((128, 128), bool)
+        matrix[np.repeat(np.arange(128), np.diff(one[0])), one[1]] = True
+        assert not matrix.diagonal().any()
+        assert directed or np.array_equal(matrix, matrix.T)
+
+
+def test_graphs_that_are_too_large_are_refused_before_they_are_made() -> None:
+    def main(proc: bsp.Process) -> None:
+        with ba.options(memory=2**30), pytest.raises(ba.PlanTooLarge, match=r"rmat\(24, 16\) needs 9.93 GB on"):
+            graphs.rmat(24)
+        small = graphs.rmat(6)
+        with (
+            ba.options(memory=1000),
+            pytest.raises(ba.PlanTooLarge, match=r"rounds on 64x64 pattern .* take more proc"),
+        ):
+            graphs.Graph(small.adjacency)
+
+    bsp.run(main, nprocs=2)
+
+
+def test_rmat_has_few_vertices_with_most_of_the_edges() -> None:
+    degrees = bsp.run(lambda proc: np.sort(graphs.rmat(12).out_degree)[::-1], nprocs=1)[0]
+    assert degrees[: len(degrees) // 10].sum() > degrees.sum() / 2
+
+
+@pytest.mark.parametrize("nprocs", PROCESSES)
+def test_graphs_come_from_networkx_and_from_edges_of_both_ways(nprocs: int) -> None:
+    karate = nx.karate_club_graph()
+
+    def main(proc: bsp.Process) -> None:
+        graph, nodes = graphs.from_networkx(karate)
+        assert np.array_equal(graph.adjacency.compute().toarray(), nx.to_numpy_array(karate))
+        assert nodes == list(karate)
+        u, v, w = np.array([(u, v, d["weight"]) for u, v, d in karate.edges(data=True)]).T
+        mine = slice(proc.pid, None, proc.nprocs)
+        other = graphs.from_edges(u[mine].astype(int), v[mine].astype(int), w[mine], directed=False)
+        assert np.array_equal(other.adjacency.compute().toarray(), nx.to_numpy_array(karate))
+        turned = graphs.from_edges([0] * (proc.pid == 0), [1] * (proc.pid == 0), 2.0, 3).reversed()
+        assert turned.adjacency.compute().toarray().tolist() == [[0, 0, 0], [2, 0, 0], [0, 0, 0]]
+        light = graph.kept(graph.weights < 3)
+        assert light.bounds == graph.bounds
+        assert np.array_equal(
+            light.adjacency.compute().toarray(), np.where(nx.to_numpy_array(karate) < 3, nx.to_numpy_array(karate), 0)
+        )
+
+    bsp.run(main, nprocs=nprocs)
+
+
+# ---------------------------------------------------------------------------------------- pagerank
+
+
+@pytest.mark.parametrize("nprocs", PROCESSES)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("personal", [False, True])
+def test_pagerank_is_networkxs(nprocs: int, weighted: bool, personal: bool) -> None:
+    """Of a graph with vertices without links; what these hold jumps as a reader does."""
+    G = nx.gnp_random_graph(60, 0.04, seed=3, directed=True)
+    assert any(not degree for _, degree in G.out_degree())
+    for k, (u, v) in enumerate(G.edges):
+        G[u][v]["weight"] = 1.0 + k % 4
+    jump = {v: float(v % 5) for v in G} if personal else None
+    wanted = nx.pagerank(G, 0.8, jump, tol=1e-14, max_iter=500, weight="weight" if weighted else None)
+
+    def main(proc: bsp.Process) -> Any:
+        graph, _ = graphs.from_networkx(G)
+        ranks = graphs.pagerank(
+            graph, 0.8, personal=None if jump is None else list(jump.values()), weighted=weighted, tol=1e-13
+        )
+        return ranks.compute()
+
+    found = bsp.run(main, nprocs=nprocs)[-1]
+    np.testing.assert_allclose(found, list(wanted.values()), rtol=0, atol=1e-12)
+
+
+def test_pagerank_is_a_superstep_a_round() -> None:
+    rows = supersteps(lambda proc: repr(graphs.pagerank(graphs.rmat(6), tol=0, rounds=17)), 3, "values along edges")
+    assert len(rows) == 17
+
+
+def test_pagerank_of_no_vertices_and_of_no_edges() -> None:
+    def main(proc: bsp.Process) -> None:
+        none = np.zeros(0, int)
+        assert graphs.pagerank(graphs.from_edges(none, none, 1.0, 0)).compute().shape == (0,)
+        assert graphs.pagerank(graphs.from_edges(none, none, 1.0, 4)).compute().tolist() == [0.25] * 4
+        for wrong in (np.array([1.0, -1, 0, 0]), np.zeros(4), ba.zeros(4)):
+            with pytest.raises(graphs.GraphError, match="personal"):
+                graphs.pagerank(graphs.from_edges(none, none, 1.0, 4), personal=wrong)
+
+    for nprocs in (1, 3, 6):
+        bsp.run(main, nprocs=nprocs)
