@@ -263,8 +263,6 @@ UNTYPED: dict[str, tuple[tuple[str, ...], str]] = {
     "bsp.arrays.procedures.from_whole": (("values",), "an array of NumPy, or one without values"),
     "bsp.arrays.procedures.remember": (("value",), "any value"),
     "bsp.arrays.procedures.told": (("message",), "any value"),
-    "bsp.arrays.loops.Parallel.check": (("args",), ON),
-    "bsp.arrays.loops.Parallel.with_numpy": (("args", "kwargs"), ON),
     "bsp.sketch.complete": (("options",), CHECK), "bsp.verify.mutated": (("options",), CHECK),
     "bsp.verify.spec": (("options",), CHECK),
     "bsp.arrays.write_hdf5": (("options",), "of h5py"),

@@ -73,7 +73,7 @@ class Parallel:
         found: Callable[..., Any] = space[self._tree.name]
         return found
 
-    def with_numpy(self, *args: Any, **kwargs: Any) -> Any:
+    def with_numpy(self, *args: object, **kwargs: object) -> Any:
         """Run the array statements by NumPy, in this process alone."""
         return self._made(np)(*args, **kwargs)
 
@@ -91,7 +91,7 @@ class Parallel:
                 theirs[key][...] = found
         return _plain(result)
 
-    def check(self, *args: Any) -> None:
+    def check(self, *args: object) -> None:
         """Compare with the function itself on some arguments, by NumPy; AssertionError where they differ."""
         once, again = (copy.deepcopy(args) for _ in range(2))
         wanted, found = self.function(*once), self.with_numpy(*again)
