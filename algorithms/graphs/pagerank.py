@@ -26,6 +26,8 @@ def pagerank(
     rounds : at most; the ranks after them are returned.
     """
     jump = graph.values(1.0 / max(graph.size, 1)) if personal is None else _normal(graph, personal)
+    if weighted and (wrong := world().private.allreduce(int(np.count_nonzero(~(graph.weights >= 0))))):
+        raise GraphError(f"pagerank: {wrong} of {graph.edges} values of edges are NaN or negative")
     leaving = graph.out_weight if weighted else graph.out_degree
     part, idle = np.divide(1.0, leaving, out=graph.values(0.0), where=leaving > 0), np.flatnonzero(leaving == 0)
     edge = np.multiply if weighted else None

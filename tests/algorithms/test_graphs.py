@@ -375,6 +375,17 @@ def test_pagerank_is_networkxs(nprocs: int, weighted: bool, personal: bool) -> N
     np.testing.assert_allclose(found, list(wanted.values()), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("wrong", [np.nan, -1.0])
+def test_pagerank_by_values_that_are_no_shares_is_refused(wrong: float) -> None:
+    def main(proc: bsp.Process) -> None:
+        graph = built(5, [(0, 1, 1.0), (1, 2, wrong)], proc)
+        with pytest.raises(graphs.GraphError, match="1 of 2 values of edges are NaN or negative"):
+            graphs.pagerank(graph, weighted=True)
+        assert np.isfinite(graphs.pagerank(graph).compute()).all()
+
+    bsp.run(main, nprocs=3)
+
+
 def test_pagerank_is_a_superstep_a_round() -> None:
     rows = supersteps(lambda proc: repr(graphs.pagerank(graphs.rmat(6), tol=0, rounds=17)), 3, "values along edges")
     assert len(rows) == 17
