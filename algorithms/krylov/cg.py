@@ -20,7 +20,7 @@ import bsp
 import bsp.arrays as ba
 from bsp.algorithms.krylov.operators import preconditioner, square
 from bsp.arrays import Array
-from bsp.arrays.procedures import world
+from bsp.arrays.procedures import known, node_of, world
 
 _MORE = 8.0  # operations for each row that the pipelined iteration has more than the other one
 
@@ -38,7 +38,7 @@ def cg(
     callback : called with x after each iteration.
     variant : "classic" (two supersteps an iteration), "pipelined" (one), or "auto", the cheaper one on this machine.
     The second result is 0 if x is good, as in scipy.  Collective; the iterations are `proc.rounds`, so clones and
-    checkpoints keep them running.
+    checkpoints keep them running.  A run without values makes `maxiter` iterations.
     """
     A, b = square(A, b, "cg")
     if variant not in ("auto", "classic", "pipelined"):
@@ -47,6 +47,8 @@ def cg(
     if variant == "auto":
         variant = "pipelined" if _MORE * n / here.nprocs < here.machine.L else "classic"
     apply = preconditioner(M)
+    if here.abstract and maxiter is None:
+        raise ValueError("cg in a run without values: maxiter is the number of iterations to price; give it")
     steps = 10 * n if maxiter is None else int(maxiter)
     x = ba.zeros(n, np.result_type(b.dtype, float)) if x0 is None else ba.asarray(x0) + 0.0
     r = b - A @ x if x0 is not None else b + 0 * x
@@ -54,7 +56,8 @@ def cg(
     state = bsp.State(x=x, r=r, done=0, good=False)
     begin, advance = (_classic, _step) if variant == "classic" else (_pipelined, _step_pipelined)
     begin(A, apply, state, bb)
-    limit = max(rtol * float(np.sqrt(abs(complex(bb)))), atol)
+    (square_of_b,) = _numbers(bb)
+    limit = -1.0 if here.abstract else max(rtol * float(np.sqrt(abs(square_of_b))), atol)
     state.good = bool(np.sqrt(state.rr) <= limit)
     for _ in here.proc.rounds(0 if state.good else steps, state):
         advance(A, apply, state)
@@ -73,8 +76,14 @@ def dot(u: Array, v: Array) -> Array:
 
 
 def _numbers(*sums: Array) -> list[Any]:
-    """Return computed sums as numbers; complex ones must be real up to rounding, so their real parts."""
-    return [each.item().real for each in sums]
+    """Return sums that have been computed as numbers, without a superstep; any numbers in a run without values.
+
+    Complex ones must be real up to rounding, so these are their real parts.
+    """
+    if world().abstract:
+        return [1.0] * len(sums)
+    found = [known(node_of(each)) for each in sums]
+    return [(each if own is None else own).item().real for each, own in zip(sums, found, strict=True)]
 
 
 def _classic(A: Any, apply: Callable[[Array], Array], state: bsp.State, *besides: Array) -> None:
@@ -90,7 +99,9 @@ def _classic(A: Any, apply: Callable[[Array], Array], state: bsp.State, *besides
 
 
 def _scalars(state: bsp.State) -> tuple[float, float]:
-    """Return α and β of the next step."""
+    """Return α and β of the next step; any numbers in a run without values."""
+    if world().abstract:
+        return 1.0, 1.0
     if state.p is None:
         return state.gamma / state.delta if state.delta else 0.0, 0.0
     beta = state.gamma / state.before
