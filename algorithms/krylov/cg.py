@@ -54,13 +54,16 @@ def cg(
     callback : called with x after each iteration.
     variant : "classic" (two supersteps an iteration), "pipelined" (one), or "auto", the cheaper one on this machine.
     The second result is 0 if x is good, else the iterations done, as in scipy; -1 if none could be done.
-    Collective; the iterations are `proc.rounds`, so clones and checkpoints keep them running.
+    Collective; the iterations are `proc.rounds`, so clones and checkpoints keep them running.  A run without values
+    makes `maxiter` iterations.
     """
     matrix, right = square(A, b, "cg")
     if variant not in ("auto", "classic", "pipelined"):
         raise ValueError(f"cg(variant={variant!r}): auto, classic or pipelined")
     here, n = world(), matrix.shape[0]
     apply = preconditioner(M)
+    if here.abstract and maxiter is None:
+        raise ValueError("cg in a run without values: maxiter is the number of iterations to price; give it")
     if variant == "auto":
         more = (_MORE_PLAIN if apply is identity else _MORE) * n / here.nprocs
         variant = "pipelined" if here.nprocs > 1 and more < here.machine.L else "classic"
@@ -70,7 +73,7 @@ def cg(
     state = bsp.State(x=x, r=r, p=None, done=0, good=False)
     begin, advance = (_classic, _step) if variant == "classic" else (_pipelined, _step_pipelined)
     begin(matrix, apply, state, right, bb)
-    limit = max(rtol * norm_of(*reals(bb)), atol)
+    limit = -1.0 if here.abstract else max(rtol * norm_of(*reals(bb)), atol)
     state.fresh = norm_of(state.rr)  # the norm when r was computed from x last
     state.good = state.fresh <= limit
     for _ in here.proc.rounds(0 if state.good else steps, state):
@@ -95,7 +98,9 @@ def cg(
 
 
 def _scalars(state: bsp.State) -> tuple[float, float]:
-    """Return α and β of the next step; α is not finite if there is none."""
+    """Return α and β of the next step, any numbers in a run without values; α is not finite if there is none."""
+    if world().abstract:
+        return 1.0, 1.0
     beta = state.gamma / state.before if state.p is not None else 0.0
     curvature = state.delta - (beta * state.gamma / state.alpha if beta else 0.0)
     return state.gamma / curvature if curvature else np.nan, beta

@@ -12,6 +12,7 @@ import scipy.sparse as ss
 
 import bsp
 import bsp.arrays as ba
+from bsp.algorithms import krylov
 from bsp.arrays import sparse
 from bsp.arrays.sparse import partition
 
@@ -128,6 +129,41 @@ def test_what_is_lazy_is_priced_with_matrices_of_any_size() -> None:
 
     found = bsp.predict(main, nprocs=512, machine=bsp.Machine(p=512), abstract=True)
     assert 6 * 125**2 in [row["h_sent"] for row in found.per_superstep]
+
+
+@pytest.mark.parametrize("variant, supersteps", [("classic", 2), ("pipelined", 1)])
+def test_conjugate_gradients_of_a_model_move_what_those_of_a_mesh_move(variant: str, supersteps: int) -> None:
+    """An iteration has the supersteps that `cg` states, and h of the far columns and three sums in both."""
+    W = ss.csr_array(ss.diags_array([-1.0, 4.0, -1.0], offsets=[-1, 0, 1], shape=(4000, 4000)))
+    b = np.random.default_rng(0).normal(size=4000)
+
+    def main(proc: bsp.Process, modelled: bool) -> None:
+        A = sparse.model(W.shape, W.nnz, "mesh") if modelled else sparse.from_scipy(W, bounds=range(0, 4001, 1000))
+        krylov.cg(A, ba.asarray(b), rtol=0, maxiter=5, variant=variant)
+
+    def iterations(modelled: bool) -> list[tuple[int, int]]:
+        found = bsp.predict(main, modelled, nprocs=4, machine=bsp.Machine(p=4), abstract=modelled).per_superstep
+        return [(row["h_sent"], row["h_received"]) for row in found][-4 * supersteps :]
+
+    assert iterations(True) == iterations(False) == 4 * ([(5, 5), (3, 3)] if supersteps == 2 else [(11, 11)])
+    with pytest.raises(ValueError, match="maxiter is the number of iterations to price"):
+        bsp.predict(lambda proc: krylov.cg(sparse.model((9, 9), 21), np.ones(9)), nprocs=2, abstract=True)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_conjugate_gradients_solve(nprocs: int) -> None:
+    W = ss.csr_array(ss.diags_array([-1.0 + 1j, 4.0, -1.0 - 1j], offsets=[-1, 0, 1], shape=(300, 300)))
+    b = np.random.default_rng(0).normal(size=300)
+
+    def main(proc: bsp.Process) -> None:
+        for matrix in (W, W.real.tocsr(), W.real.toarray()):
+            A = sparse.from_scipy(matrix) if ss.issparse(matrix) else ba.asarray(matrix)
+            for variant in ("classic", "pipelined"):
+                x, info = krylov.cg(A, b, rtol=1e-10, variant=variant)
+                assert info == 0
+                assert np.linalg.norm(matrix @ x.compute() - b) <= 2e-10 * np.linalg.norm(b)
+
+    bsp.run(main, nprocs=nprocs)
 
 
 @pytest.mark.parametrize("nprocs", [1, 3])
