@@ -54,5 +54,5 @@ class LocalOperator:
         x = asarray(other)
         if x.ndim not in (1, 2) or x.shape[0] != self.shape[1]:
             raise ArrayError(f"@: shapes {self.shape} and {x.shape} do not fit")
-        dtype, wide = np.result_type(self.dtype, x.dtype), x.shape[1] if x.ndim == 2 else 0
+        dtype, wide = np.result_type(self.dtype, x.dtype), x.shape[1] if x.ndim == 2 else None
         return wrap(do.applied(OWN_CALL, self._held, [x._node], dtype, wide))
