@@ -28,14 +28,36 @@ def independent(loops: Sequence[LoopRange], statements: Sequence[ElementStatemen
         if missing and not isinstance(each.update, (ast.Add, ast.Sub)):
             raise LoopStays(each.node, f"iterations of {missing[0]} write the same element {ast.unparse(each.target)}")
         writes.append((each, target))
+    changed = {target.array for _, target in writes}
     for each in statements:
         for part in (each.value, each.condition):
-            for read in references(part) if part is not None else ():
+            if part is None:
+                continue
+            if whole := changed & _used_whole(part):
+                raise LoopStays(each.node, f"{sorted(whole)[0]}, which iterations write, is used as a whole")
+            for read in references(part):
                 for writer, target in writes:
                     _apart(loops, read, target, each, writer)
     for k, (each, first) in enumerate(writes):
         for other, second in writes[k + 1 :]:
             _apart(loops, first, second, other, each)
+
+
+def _used_whole(node: ast.AST) -> set[str]:
+    """Return the names that an expression uses otherwise than by elements, lengths and shapes."""
+    if isinstance(node, ast.Name):
+        return {node.id}
+    if isinstance(node, ast.Attribute) and node.attr in ("shape", "size", "ndim", "dtype"):
+        return set()
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
+        return set()
+    if isinstance(node, ast.Subscript):
+        found = set()
+        while isinstance(node, ast.Subscript):
+            found |= _used_whole(node.slice)
+            node = node.value
+        return found if isinstance(node, ast.Name) else found | _used_whole(node)
+    return {name for child in ast.iter_child_nodes(node) for name in _used_whole(child)}
 
 
 def _apart(

@@ -101,6 +101,10 @@ def test_why_loops_stay() -> None:
         for i in range(len(x)):
             x[i] = repr(x[i])
 
+    def by_all(x: Any) -> None:
+        for i in range(len(x)):
+            x[i] = x[i] / x.sum()
+
     def down(x: Any) -> None:
         for i in range(len(x), 0, -1):
             x[i] = 0
@@ -113,7 +117,7 @@ def test_why_loops_stay() -> None:
     for function, why in [
         (scan, "total is used outside of the loop"), (last, "found is used outside of the loop"),
         (same, "iterations of i write the same element y[0]"), (by_position, "at[i]"), (calls, "calls repr"),
-        (down, "no loop over range"), (broken, "break is no assignment"),
+        (by_all, "x, which iterations write, is used as a whole"), (down, "no loop over range"), (broken, "break is no assignment"),
     ]:  # fmt: skip
         refused(function, why)
 
