@@ -117,7 +117,8 @@ def test_why_loops_stay() -> None:
     for function, why in [
         (scan, "total is used outside of the loop"), (last, "found is used outside of the loop"),
         (same, "iterations of i write the same element y[0]"), (by_position, "at[i]"), (calls, "calls repr"),
-        (by_all, "x, which iterations write, is used as a whole"), (down, "no loop over range"), (broken, "break is no assignment"),
+        (by_all, "x, which iterations write, is used as a whole"), (down, "no loop over range"),
+        (broken, "break is no assignment"),
     ]:  # fmt: skip
         refused(function, why)
 
