@@ -4,8 +4,11 @@ Each is checked for all small sizes and numbers of processes, with exact values;
 them, to see whether the checks would find these.
 """
 
+import sys
+
 import numpy as np
 
+import bsp
 from bsp import verify
 
 
@@ -41,3 +44,13 @@ def transposed(proc, a):
 def inner_product(proc, x, y):
     """Every process sums its products, and all sums are summed everywhere."""
     return proc.allreduce((x * y).sum())
+
+
+if __name__ == "__main__":
+    proc = bsp.process()
+    own = verify.Blocks().take(np.arange(10), proc.pid, proc.nprocs)
+    total = inner_product(proc, own, own)
+    if total != 285:
+        sys.exit(f"the squares of 0 to 9 sum to 285, not to {total}")
+    if proc.pid == 0:
+        print(f"the squares of 0 to 9 sum to {total}")

@@ -66,7 +66,7 @@ def _run_parser() -> Parser:
         "--schedule",
         choices=CHOICES,
         default="auto",
-        help="how data travels between elements (default: the cheapest)",
+        help="how data travels (default: the cheapest way)",
     )
     add(
         "--blas-threads",
@@ -80,8 +80,8 @@ def _run_parser() -> Parser:
         metavar="FILE",
         help="the machine that choices and prices are made by: a file of `bsp probe`, a name",
     )
-    add("--numpy", action="store_true", help="the script is written for NumPy: run its arrays on all processes")
-    add("--explain", action="store_true", help="with --numpy: say what becomes of its loops, and end")
+    add("--numpy", action="store_true", help="a script for NumPy; --explain: what becomes of its loops")
+    add("--explain", action="store_true", help=argparse.SUPPRESS)
     add("--predict", action="store_true", help="say what the run would cost, without running it on MPI")
     add("--abstract", action="store_true", help="with --predict: carry arrays as shapes, count the work")
     add("--every-process", action="store_true", help="with --abstract: run also those that others could stand for")
@@ -92,7 +92,7 @@ def _run_parser() -> Parser:
     add("--report", metavar="FILE.html", help="a page: predicted beside measured, for every superstep")
     add("--profile", metavar="DIR", help="profile every process: DIR/process-N.pstats, DIR/merged.pstats")
     add("--progress", action="store_true", help="a live line on a terminal: supersteps, rate, time left")
-    add("--help-nonstop", action=_HelpNonstop, nargs=0, help="--clones, --checkpoint, ...: a job that survives faults")
+    add("--help-nonstop", action=_HelpNonstop, nargs=0, help="--clones, --checkpoint, ...: jobs that survive faults")
     _nonstop().add(parser, shown=False)
     add_hosts(parser)
     add("--mpi-args", default="", metavar="'...'", help="further options for mpiexec")

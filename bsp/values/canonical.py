@@ -92,10 +92,14 @@ def _key(value: Any) -> Any:
 
 
 def _save_array(pickler: _Canonical, value: np.ndarray) -> None:
-    """Pickle an array without gaps: a copy that a clone has received has none, and a gap changes the pickle."""
+    """Pickle an array without gaps: a copy that a clone has received has none, and a gap changes the pickle.
+
+    Protocol 5 writes the bytes of a read-only array as a new object, which those of no byte and of one byte are not:
+    Python keeps one of each.
+    """
     if not value.flags.forc:
         value = np.ascontiguousarray(value)
-    pickler.save_reduce(*value.__reduce_ex__(5), obj=value)
+    pickler.save_reduce(*value.__reduce_ex__(5 if value.nbytes > 1 else 4), obj=value)
 
 
 def _save_set(pickler: _Canonical, value: set[Any]) -> None:

