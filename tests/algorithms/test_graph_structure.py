@@ -236,6 +236,7 @@ print(graphs.sssp(chain, 0).compute() * bsp.process().nprocs)
 
 
 @pytest.mark.jobs
+@pytest.mark.thorough
 def test_processes_that_are_made_again_at_any_round_go_on(tmp_path: Path) -> None:
     """Also in the middle of each algorithm: nothing that a round needs was found out in an earlier round."""
     (tmp_path / "everything.py").write_text(EVERYTHING)

@@ -455,6 +455,7 @@ def test_block_jacobi_solves_with_own_blocks(nprocs: int, kind: Any) -> None:
 
 
 @pytest.mark.parametrize("nprocs", [1, 4])
+@pytest.mark.thorough
 def test_block_jacobi_saves_iterations_and_moves_nothing(nprocs: int) -> None:
     W, b = mesh(16, 15), vector(240)
     U = ss.csr_array(W + ss.diags_array([0.3, -0.4], offsets=[-1, 2], shape=(240, 240)))
@@ -768,6 +769,7 @@ def job(*words: object) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.jobs
+@pytest.mark.thorough
 def test_a_killed_element_changes_nothing(tmp_path: Path) -> None:
     """Every method's loop is one of rounds: a newcomer takes a sibling's state at a head and goes on."""
     path = tmp_path / "solvers.py"
@@ -781,6 +783,7 @@ def test_a_killed_element_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.jobs
+@pytest.mark.thorough
 def test_states_of_all_methods_are_all_that_a_round_needs(tmp_path: Path) -> None:
     """Processes that are made again at heads of rounds go on with the same bytes."""
     path = tmp_path / "solvers.py"

@@ -109,6 +109,7 @@ def test_words_of_a_power_law_are_about_those_of_such_a_matrix(nprocs: int) -> N
     assert abs(words_ - words) < abs(uniform - words)
 
 
+@pytest.mark.thorough
 def test_what_is_lazy_is_priced_with_matrices_of_any_size() -> None:
     """Conjugate gradients, written out, on 10^9 unknowns and 512 processes."""
     n = 1000**3

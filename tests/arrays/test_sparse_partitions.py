@@ -65,6 +65,7 @@ def test_a_hypercube_in_halves_moves_n_log_p_over_p(dimension: int, p: int) -> N
 
 
 @pytest.mark.parametrize("p", [16, 256, 4096])
+@pytest.mark.thorough
 def test_an_expander_moves_n_over_p_whatever_the_cut(p: int) -> None:
     n = 16 * p
     graph = expander(n)
