@@ -64,7 +64,7 @@ def _kind(count: int, length: int) -> float:
 
 
 class Heard(NamedTuple):
-    """What a process's vertices have heard in a round.
+    """Result of a round: the values that have reached a process's vertices, and totals.
 
     values : by own vertex, what reached it, combined; the identity where nothing did.
     reached : by own vertex, whether anything did.

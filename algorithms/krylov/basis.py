@@ -23,7 +23,7 @@ _ROUNDING = 10 * float(np.finfo(float).eps)
 
 
 class ArnoldiStep(NamedTuple):
-    """What is left of a product outside a basis (not normalised), its components along the basis, and its norm."""
+    """The part of a product outside a basis (not normalised), the components along the basis, and the part's norm."""
 
     rest: Array
     column: np.ndarray

@@ -25,7 +25,7 @@ from bsp.arrays.typing import ArrayLike
 
 
 class LSQRResult(NamedTuple):
-    """What scipy's lsqr returns, in its order.
+    """Results of lsqr, in the order in which scipy's returns them.
 
     istop : why it stopped: 0 x is x0, 1 A x = b holds, 2 least squares, 3 the condition is beyond conlim, 4 to 6 the
         same to rounding, 7 iter_lim.

@@ -118,7 +118,7 @@ def _next(last: LanczosVector | None, newest: LanczosVector) -> Array:
 
 
 class _Turn(NamedTuple):
-    """What a rotation leaves for x: x grows by step · (v - delta·w - epsilon·w before) / gamma.
+    """One rotation's contribution to x: x grows by step · (v - delta·w - epsilon·w before) / gamma.
 
     least : norm(A r) / (norm(A) · norm(r)) of the residual r before the step.
     """

@@ -1,4 +1,4 @@
-"""What Krylov methods multiply by, and what they have in common: operands, sums, and how vectors are dealt."""
+"""Operands of Krylov methods (matrices, functions, preconditioners), their sums, and how their vectors are dealt."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _IN_PLACE, _FORWARD, _BACK = "own entries", "far columns", "to far columns"
 
 
 class SparseWork(NamedTuple):
-    """What an operation computes: `call(pattern, *shares)` on a process's shares of its operands.
+    """Description of an operation: `call(pattern, *shares)` on a process's shares of its operands.
 
     takes, gives : "rows", "columns" or "entries", for each operand and for the result.
     way : "local", "forward" or "back".  Forward, the elements of far columns are one more share, if there are any.

@@ -38,7 +38,7 @@ from bsp.cost.units import counted
 
 
 class ProductTraffic(NamedTuple):
-    """What one product of a matrix and a vector moves, by process, in words of the vector's elements."""
+    """Traffic of one product of a matrix and a vector, by process, in words of the vector's elements."""
 
     out: np.ndarray  # words sent
     into: np.ndarray  # words received

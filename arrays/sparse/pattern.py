@@ -54,7 +54,7 @@ def line(bounds: Bounds) -> Layout:
 
 
 class Outline:
-    """What every process knows of a pattern: the shape, and which rows, columns and entries each process has."""
+    """Summary of a pattern that every process has: the shape, and each process's rows, columns and entries."""
 
     def __init__(self, rows: Bounds, columns: Bounds, entries: Bounds, name: bytes) -> None:
         self.rows = rows
@@ -86,7 +86,7 @@ class Outline:
 
 
 class FarExchange:
-    """What every process knows of the words that a product moves: how many each process sends to each other one.
+    """Summary of the words that a product moves, which every process has: how many each sends to each other one.
 
     source, dest, count : of the pairs that exchange anything, in ascending order of dest, then source.
     """

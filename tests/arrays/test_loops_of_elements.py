@@ -43,7 +43,7 @@ def test_kernels_on_processes(kernel: Kernel, nprocs: int) -> None:
         given = copy.deepcopy(kernel.arguments)
         found = made(*given)
         for a, b in zip(leaves((result, wanted)), leaves((found, given)), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-9)
 
     bsp.run(main, nprocs=nprocs)
 
@@ -61,7 +61,24 @@ def test_distributed_arrays_stay_distributed() -> None:
 
     wanted = np.zeros(40)
     smooth(np.arange(40.0) ** 2, wanted)
-    np.testing.assert_allclose(bsp.run(main, nprocs=4)[0], wanted)
+    np.testing.assert_allclose(bsp.run(main, nprocs=4)[0], wanted, rtol=0, atol=1e-9)
+
+
+def test_what_is_written_into_numpys_arrays_comes_back() -> None:
+    def doubled(x: Any, y: Any) -> None:
+        for i in range(len(x)):
+            y[i] = 2 * x[i]
+
+    def main(proc: bsp.Process) -> Any:
+        given, y = np.arange(5.0), np.zeros(5)
+        given.flags.writeable = False
+        parallel(doubled)(ba.asarray(given), y)  # beside a distributed array, too
+        z = np.zeros(5)
+        parallel(doubled)(given, z)
+        return y, z
+
+    for found in bsp.run(main, nprocs=2)[0]:
+        assert found.tolist() == [0, 2, 4, 6, 8]
 
 
 def test_explain_shows_slices_and_reasons() -> None:
@@ -132,6 +149,18 @@ def test_positions_before_the_first_are_errors() -> None:
 
     with pytest.raises(IndexError, match="reaches position -1"):
         parallel(wrapped).with_numpy(np.arange(4.0), np.zeros(4))
+
+
+def test_check_compares_finite_values_beside_infinite_ones() -> None:
+    def halves(x: Any, y: Any) -> None:
+        for i in range(len(x)):
+            y[i] = x[i] / 2
+
+    made = parallel(halves)
+    made.check(np.array([1.0, np.inf, np.nan]), np.zeros(3))
+    made.function = lambda x, y: y.__setitem__(slice(None), x)
+    with pytest.raises(AssertionError):
+        made.check(np.array([1.0, np.inf]), np.zeros(2))
 
 
 def test_check_finds_arrays_that_are_one() -> None:

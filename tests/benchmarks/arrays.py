@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from match import PEERS, ROUNDS, Match, Row, compared, has, measured, on_two_ranks, ours
+from match import PEERS, ROUNDS, Match, Row, compared_works, has, on_two_ranks, ours
 from same_code import SAME_CODE
 
 CONTENDER = str(Path(__file__).with_name("arrays_contender.py"))
@@ -58,17 +58,7 @@ def rows(only: set[str] | None = None) -> Iterator[Row]:
     """(what, against, at most, measured, met)."""
     match = Match(commands())
     try:
-        for work, what, limits in WORKS:
-            if only is not None and work not in only:
-                continue
-            medians, answers = measured(match, work)
-            for who, answer in answers.items():
-                off = abs(answer - answers["ours"])
-                if answer == answer and off > (1e-6 if who == "heat" else 1e-9) * abs(answers["ours"]):
-                    raise SystemExit(f"{work}: {who} says {answer}, ours {answers['ours']}")
-            for who, most in limits.items():
-                if who in medians:
-                    yield compared(what, NAMES[who], most, medians["ours"], medians[who])
+        yield from compared_works(match, WORKS, NAMES, only, lambda who: 1e-6 if who == "heat" else 1e-9)
         for work, what, most, calls in SMALL:
             if only is not None and work not in only:
                 continue

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,26 @@ def measured(match: Match, work: str) -> tuple[dict[str, float], dict[str, Any]]
                 times.setdefault(who, []).append(found["seconds"])
                 answers[who] = found["answer"]
     return {who: statistics.median(each) for who, each in times.items()}, answers
+
+
+def compared_works(
+    match: Match, works: Sequence[tuple[str, str, dict[str, float]]], names: Mapping[str, str], only: set[str] | None,
+    apart: Callable[[str], float],
+) -> Iterator[Row]:  # fmt: skip
+    """Rows of works (name, what, at most how many times whose time); ends if answers differ.
+
+    apart : by contender, how far its answer may be from ours, as a part of it.
+    """
+    for work, what, limits in works:
+        if only is not None and work not in only:
+            continue
+        medians, answers = measured(match, work)
+        for who, answer in answers.items():
+            if answer == answer and abs(answer - answers["ours"]) > apart(who) * abs(answers["ours"]):
+                raise SystemExit(f"{work}: {who} says {answer}, ours {answers['ours']}")
+        for who, most in limits.items():
+            if who in medians:
+                yield compared(what, names[who], most, medians["ours"], medians[who])
 
 
 def compared(what: str, name: str, most: float, our_seconds: float, their_seconds: float, more: str = "") -> Row:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from match import PEERS, Match, Row, compared, has, measured, ours
+from match import PEERS, Match, Row, compared_works, has, ours
 
 HERE = Path(__file__).parent
 CONTENDER = str(HERE / "sparse_contender.py")
@@ -45,15 +45,6 @@ def rows(only: set[str] | None = None) -> Iterator[Row]:
     """(what, against, at most, measured, met)."""
     match = Match(commands())
     try:
-        for work, what, limits in WORKS:
-            if only is not None and work not in only:
-                continue
-            medians, answers = measured(match, work)
-            for who, answer in answers.items():
-                if abs(answer - answers["ours"]) > 1e-6 * abs(answers["ours"]):
-                    raise SystemExit(f"{work}: {who} says {answer}, ours {answers['ours']}")
-            for who, most in limits.items():
-                if who in medians:
-                    yield compared(what, NAMES[who], most, medians["ours"], medians[who])
+        yield from compared_works(match, WORKS, NAMES, only, lambda who: 1e-6)
     finally:
         match.end()

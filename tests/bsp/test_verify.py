@@ -271,9 +271,6 @@ def test_most_mutants_of_the_examples_are_found() -> None:
 
 
 def test_a_weak_check_leaves_mutants() -> None:
-    def program(proc: bsp.Process, x: Any) -> Any:
-        return running_sums(proc, x) + 0 * proc.pid
-
     found = verify.mutated(running_sums, np.cumsum, sizes=[1], nprocs=[1])
     assert found.share < 1
     assert all(each.line > 0 for each in found.survivors)
@@ -362,7 +359,7 @@ def test_arrays_refine_numpys() -> None:
         if isinstance(a, type) or isinstance(b, type):
             return isinstance(a, type) and isinstance(b, type) and (issubclass(a, b) or issubclass(b, a))
         x, y = np.asarray(a), np.asarray(b)
-        return x.shape == y.shape and x.dtype == y.dtype and bool(np.allclose(x, y, equal_nan=True))
+        return x.shape == y.shape and x.dtype == y.dtype and bool(np.allclose(x, y, rtol=0, atol=1e-9, equal_nan=True))
 
     def main(proc: bsp.Process) -> int:
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -394,7 +391,7 @@ def test_sparse_arrays_refine_scipys() -> None:
     def main(proc: bsp.Process) -> int:
         return verify.refines(
             sparse.SparseArray, ss.csr_array, box=(sparse.from_scipy, ss.csr_array), unbox=(plain, plain),
-            states=states, calls=calls, same=lambda a, b: a.shape == b.shape and np.allclose(a, b),
+            states=states, calls=calls, same=lambda a, b: a.shape == b.shape and np.allclose(a, b, rtol=0, atol=1e-12),
         )  # fmt: skip
 
     assert bsp.run(main, nprocs=2)[0] == 3 * 14
