@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,14 @@ def test_the_demo_of_cloned_execution_injects_faults_that_there_are() -> None:
     (faults,) = re.findall(r'--inject "([^"]*)"', shown)
     assert [fault.kind for fault in parse(faults)] == ["kill", "kill", "slow", "kill"]
     assert "cmp " in shown
+
+
+def test_the_benchmarks_can_be_started() -> None:
+    """Their modules load without the arguments of a contender, and set no threads for what is started next."""
+    code = "import os, runpy; runpy.run_path('run.py'); print(os.environ.get('OMP_NUM_THREADS'))"
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; sys.path.insert(0, '.'); " + code], cwd=ROOT / "tests" / "benchmarks",
+        env=environment, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "None\n"), done.stderr

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from turns import Work, np
+if TYPE_CHECKING:  # it sets the threads of a contender's BLAS, and this module's names are read by others, too
+    from turns import Work
 
 SIDE, LONG, SWEEPS = 4096, 1 << 24, 200
 
@@ -36,6 +37,8 @@ SAME_CODE: list[tuple[str, str, float]] = [
 
 def works(xp: Any, array: Callable[[int, Any], Any], done: Callable[[Any], Any]) -> dict[str, Callable[[], Work]]:
     """Return the works for NumPy, or for a library that follows it."""
+    import numpy as np  # after the number of threads is told
+
     rng = np.random.default_rng(5)
     some = np.sort(rng.permutation(SIDE)[: SIDE // 2])
     places = rng.permutation(LONG)[: 1 << 20]
