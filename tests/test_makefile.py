@@ -68,7 +68,7 @@ def test_the_demo_of_cloned_execution_injects_faults_that_there_are() -> None:
 
 def test_the_benchmarks_can_be_started() -> None:
     """Their modules load without the arguments of a contender, and set no threads for what is started next."""
-    code = "import os, runpy; runpy.run_path('run.py'); print(os.environ.get('OMP_NUM_THREADS'))"
+    code = "import os, runpy; runpy.run_path(os.path.abspath('run.py')); print(os.environ.get('OMP_NUM_THREADS'))"
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     done = subprocess.run(
         [sys.executable, "-c", "import sys; sys.path.insert(0, '.'); " + code], cwd=ROOT / "tests" / "benchmarks",
