@@ -31,6 +31,7 @@ from bsp.hosts.processes import GRACE, end
 
 BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 MOST_ELEMENTS_A_CORE = 64
+_ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # signals by which somebody asks a job to end
 _LAST_WORDS = 10.0  # seconds that elements have to say the rest when the job has failed
 
 
@@ -219,17 +220,24 @@ def _to_its_end(
         return Outcome(ending.status, ending.said)
     if isinstance(desk, Links) and desk.lost_hosts:
         return Outcome(1, f"bsprun: error: {_silence(job, desk)}\n")
-    if code < 0 and (-code in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) or not single):
-        return _signalled(-code)
+    if code < 0 and (-code in _ASKED or not single):
+        # MPI's launcher may abort when its processes do, before it has told of their end
+        why, advice = _without_mpi(job, desk, told) if -code == signal.SIGABRT else ("", "")
+        return _signalled(-code, why, advice)
     if ending.lost:
         code, text = first_death(job, desk, told, code)
-        moments = [desk.last_moments(element) for element in ending.lost]
-        why = ""
-        if code > 0 and not any(each.pid >= 0 or each.line for each in moments):  # MPI did not start
-            why, trial = _explained(told), f"mpiexec -n {job.elements} {sys.executable} -m mpi4py.bench helloworld"
-            text += f"; does MPI start? Try {trial}"
-        return Outcome(_status_of(code), f"{why}bsprun: error: {text}\n")
+        why, advice = _without_mpi(job, desk, told) if code > 0 else ("", "")
+        return Outcome(_status_of(code), f"{why}bsprun: error: {text}{advice}\n")
     return Outcome(_status_of(code), f"{told}bsprun: error: the job did not start (status {_status_of(code)})\n")
+
+
+def _without_mpi(job: Launch, desk: Desk | Links, told: str) -> tuple[str, str]:
+    """Return what MPI says of a job whose processes never ran, and advice for it; ("", "") if one has run."""
+    moments = [desk.last_moments(element) for element in desk.ending.lost]
+    if any(each.pid >= 0 or each.line for each in moments):
+        return "", ""
+    trial = f"mpiexec -n {job.elements} {sys.executable} -m mpi4py.bench helloworld"
+    return _explained(told), f"; does MPI start? Try {trial}"
 
 
 def first_death(job: Launch, desk: Desk | Links, told: str, code: int) -> tuple[int, str]:
@@ -294,10 +302,10 @@ def _silence(job: Launch, links: Links) -> str:
     return f"host {host} with {numbered('process', pids)} {links.why_lost(host)}, in superstep {links.superstep()}"
 
 
-def _signalled(number: int) -> Outcome:
+def _signalled(number: int, why: str, advice: str) -> Outcome:
     """Return the outcome of a job ended by a signal: to bsprun, which has printed so, or to MPI's launcher."""
-    asked = number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    return Outcome(128 + number, "" if asked else f"bsprun: error: the job was ended by {_name_of(number)}\n")
+    said = f"{why}bsprun: error: the job was ended by {_name_of(number)}{advice}\n"
+    return Outcome(128 + number, "" if number in _ASKED else said)
 
 
 def _status_of(code: int) -> int:

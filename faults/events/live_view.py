@@ -1,10 +1,11 @@
-"""The live view of `bsprun --progress`: hosts of each bundle, their supersteps, and the last event, on a terminal."""
+"""The live view of `bsprun --progress`: hosts of each bundle, their supersteps, and the last events, on a terminal."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rich.console import CaptureError, Console, Group
@@ -15,16 +16,17 @@ from bsp.faults.protocol.arbiter import Arbiter
 from bsp.faults.protocol.messages import Role
 
 _EVERY = 0.25  # seconds between two pictures
+_SHOWN = 3  # last events that are shown: what matters is often followed at once by what does not
 _QUIET = 1.0  # seconds of silence from which on it is shown
 _UP = "\x1b[1A\x1b[2K"  # moves the cursor one line up and clears that line
 _STYLE = {Role.LIVE: "green", Role.JOINING: "yellow", Role.PASSIVE: "cyan"}
 _SILENT = ("view", "started", "pulled", "tail", "once")  # frequent events, or ones that the table shows itself
 
 
-def table(arbiter: Arbiter, seconds: float, last: str) -> Group:
+def table(arbiter: Arbiter, seconds: float, last: Iterable[str]) -> Group:
     """Return the picture to print: a row for each bundle, a cell for each of its clones.
 
-    seconds : since the job began.  last : the last event, in one line.
+    seconds : since the job began.  last : the last events, a line each.
     """
     said = {(e, p.bundle): p for e, report in arbiter.reports.items() for p in report.clones}
     furthest = max((p.superstep for p in said.values()), default=0)
@@ -43,7 +45,8 @@ def table(arbiter: Arbiter, seconds: float, last: str) -> Group:
         picture.add_row(str(bundle), cells)
     standbys = ", ".join(f"e{e}{_silence(arbiter, e, seconds)}" for e in arbiter.view.standbys) or "none"
     dead = ", ".join(f"e{e}" for e in sorted(arbiter.dead)) or "none"
-    return Group(picture, Text(f"standing by: {standbys}   dead: {dead}", "dim"), Text(last, "dim"))
+    below = [f"standing by: {standbys}   dead: {dead}", *last]
+    return Group(picture, *(Text(line, "dim") for line in below))
 
 
 def _silence(arbiter: Arbiter, element: int, seconds: float) -> str:
@@ -62,17 +65,17 @@ class LiveView:
     def __init__(self, console: Console | None = None) -> None:
         self._console = console if console is not None else Console(stderr=True)
         self._due = 0.0
-        self._last = ""
+        self._last: deque[str] = deque(maxlen=_SHOWN)
         self._lines: list[str] = []  # of the last picture
         self._stands = 0  # lines of the picture that are on the terminal now
         self._open = False  # whether the program's last line is incomplete
         self._over = False
 
     def event(self, event: Mapping[str, Any]) -> None:
-        """Keep an event as the last one shown.  To be subscribed to the event log."""
+        """Keep an event among the last ones, which are shown.  To be subscribed to the event log."""
         if event["kind"] not in _SILENT:
             fields = " ".join(f"{k}={v}" for k, v in event.items() if k not in ("kind", "time"))
-            self._last = f"{event['time']:.1f} s {event['kind']} {fields}"
+            self._last.append(f"{event['time']:.1f} s {event['kind']} {fields}")
 
     def update(self, arbiter: Arbiter, seconds: float) -> None:
         """Draw a new picture if the last one is older than a quarter of a second.  May block on the terminal."""

@@ -76,7 +76,7 @@ def running(rows: tuple[tuple[int, ...], ...] = PAIRS, standbys: int = 1) -> Arb
     return arbiter
 
 
-def shown(arbiter: Arbiter, seconds: float = 10.2, last: str = "") -> list[str]:
+def shown(arbiter: Arbiter, seconds: float = 10.2, *last: str) -> list[str]:
     console = Console(file=io.StringIO(), width=100)
     console.print(table(arbiter, seconds, last))
     assert isinstance(console.file, io.StringIO)
@@ -90,12 +90,13 @@ def test_each_bundle_has_a_row_with_its_clones_how_far_they_are_and_their_tails(
     arbiter = running()
     said(arbiter, 2, 10.1, 7)
     said(arbiter, 3, 10.1, 4, tails=2)
-    assert shown(arbiter, last="9.0 s died element=4") == [
+    assert shown(arbiter, 10.2, "8.5 s drained element=3", "9.0 s died element=4") == [
         "superstep 7, 10 s",
         "bundle  clones: element, superstep, tails (t), silence",
         "0       e0 5   e2 7",
         "1       e1 5   e3 4 2t",
         "standing by: e4   dead: none",
+        "8.5 s drained element=3",
         "9.0 s died element=4",
     ]
 
@@ -198,7 +199,7 @@ def test_a_terminal_that_is_gone_does_not_stop_the_job() -> None:
 @pytest.mark.jobs
 def test_on_a_real_terminal_a_job_that_is_struck_shows_it_and_leaves_the_programs_text(tmp_path: Path) -> None:
     words = [BSPRUN, "-p", "2", "-n", "2", "--clones", "2", "--standby", "1", "--progress", "--inject",
-             "kill:element=2,superstep=20", ROUNDS, "60", "0.03", "sleep"]  # fmt: skip
+             "kill:element=2,superstep=20", ROUNDS, "100", "0.03", "sleep"]  # fmt: skip
     plain = subprocess.run([*words[:5], *words[-4:]], capture_output=True, text=True, check=True).stdout
     master, slave = pty.openpty()
     environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"}
