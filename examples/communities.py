@@ -30,7 +30,7 @@ def modularity(label: np.ndarray) -> float:
     """Return the share of edges that are inside communities, less what it is on average of edges drawn at random."""
     own = graph.values(label)
     inside = np.count_nonzero(np.repeat(own, graph.out_degree) == graph.at_targets(own))
-    ends = proc.allreduce(np.bincount(own, graph.out_degree, graph.size))  # of edges, by community
+    ends = proc.allreduce(np.bincount(own, graph.out_degree, graph.size).astype(float))  # of edges, by community
     return float(proc.allreduce(inside) / graph.edges - ((ends / graph.edges) ** 2).sum())
 
 

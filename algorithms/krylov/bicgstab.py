@@ -18,6 +18,7 @@ import numpy as np
 
 import bsp
 import bsp.arrays as ba
+from bsp.algorithms.krylov.info import Info
 from bsp.algorithms.krylov.operators import (
     Matrix,
     Preconditioner,
@@ -39,16 +40,17 @@ from bsp.arrays.typing import ArrayLike
 def bicgstab(
     A: Matrix, b: ArrayLike, x0: ArrayLike | None = None, *, rtol: float = 1e-5, atol: float = 0.0,
     maxiter: int | None = None, M: Preconditioner | None = None, callback: Callable[[Array], Any] | None = None,
-) -> tuple[Array, int]:  # fmt: skip
+) -> tuple[Array, Info]:  # fmt: skip
     """Solve A x = b for any square A; return x and 0.
 
     A : a sparse or dense array of shape (n, n), or any object with `shape` and `@`.
     M : approximates A⁻¹, such as `jacobi(A)` or `block_jacobi(A)`.
     rtol, atol : x is good when the norm of b - A x is at most max(rtol · norm(b), atol).
     maxiter : iterations at most; 10 n by default.
-    callback : called with x after each iteration.
+    callback : called with x after each iteration.  What it keeps is lost with a process that is made again.
     The second result is 0 if x is good, else the iterations done; -10 if the method broke down: its vectors became
-    orthogonal, and another x0 may help.  Collective; the iterations are `proc.rounds`.
+    orthogonal, and another x0 may help.  Its `iterations` are those done.  Collective; the iterations are
+    `proc.rounds`.
     """
     matrix, right = square(A, b, "bicgstab")
     apply = preconditioner(M)
@@ -93,7 +95,7 @@ def bicgstab(
         elif not step or not ts or not state.rho:
             state.info = -10
             break
-    return state.x, state.info
+    return state.x, Info(state.info, state.done)
 
 
 def _begin(state: bsp.State, square: float) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 
 import bsp
 import bsp.arrays as ba
+from bsp.algorithms.krylov.info import Info
 from bsp.algorithms.krylov.operators import (
     Matrix,
     Preconditioner,
@@ -44,16 +45,17 @@ def cg(
     A: Matrix, b: ArrayLike, x0: ArrayLike | None = None, *, rtol: float = 1e-5, atol: float = 0.0,
     maxiter: int | None = None, M: Preconditioner | None = None, callback: Callable[[Array], Any] | None = None,
     variant: str = "auto",
-) -> tuple[Array, int]:  # fmt: skip
+) -> tuple[Array, Info]:  # fmt: skip
     """Solve A x = b for a symmetric (or Hermitian) positive definite A; return x and 0.
 
     A : a sparse or dense array of shape (n, n), or any object with `shape` and `@`.
     M : approximates A⁻¹, such as `jacobi(A)`; symmetric and positive definite too.
     rtol, atol : x is good when the norm of b - A x is at most max(rtol · norm(b), atol).
     maxiter : iterations at most; 10 n by default.
-    callback : called with x after each iteration.
+    callback : called with x after each iteration.  What it keeps is lost with a process that is made again.
     variant : "classic" (two supersteps an iteration), "pipelined" (one), or "auto", the cheaper one on this machine.
-    The second result is 0 if x is good, else the iterations done, as in scipy; -1 if none could be done.
+    The second result is 0 if x is good, else the iterations done, as in scipy; -1 if none could be done.  Its
+    `iterations` are those done in any case.
     Collective; the iterations are `proc.rounds`, so clones and checkpoints keep them running.  A run without values
     makes `maxiter` iterations.
     """
@@ -94,7 +96,7 @@ def cg(
                 break
             if state.fresh > 2 * norm:
                 state.p = None  # the last direction no longer fits: begin without it
-    return state.x, 0 if state.good else state.done or -1
+    return state.x, Info.of(state.good, state.done)
 
 
 def _scalars(state: bsp.State) -> tuple[float, float]:

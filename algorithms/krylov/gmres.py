@@ -20,6 +20,7 @@ import numpy as np
 import bsp
 import bsp.arrays as ba
 from bsp.algorithms.krylov.basis import empty_basis, expanded
+from bsp.algorithms.krylov.info import Info
 from bsp.algorithms.krylov.operators import Matrix, Preconditioner, dot, norm_of, preconditioner, reals, square, start
 from bsp.arrays import Array
 from bsp.arrays.procedures import world
@@ -30,7 +31,7 @@ def gmres(
     A: Matrix, b: ArrayLike, x0: ArrayLike | None = None, *, rtol: float = 1e-5, atol: float = 0.0,
     restart: int | None = None, maxiter: int | None = None, M: Preconditioner | None = None,
     callback: Callable[[Any], Any] | None = None, callback_type: str = "pr_norm",
-) -> tuple[Array, int]:  # fmt: skip
+) -> tuple[Array, Info]:  # fmt: skip
     """Solve A x = b for any square A; return x and 0.
 
     A : a sparse or dense array of shape (n, n), or any object with `shape` and `@`.
@@ -39,7 +40,9 @@ def gmres(
     restart : the vectors of a cycle; min(20, n) by default.  Each process has its part of them.
     maxiter : cycles at most; 10 n by default.
     callback : called after each step with norm(b - A x) / norm(b), or with x after each cycle (callback_type="x").
-    The second result is 0 if x is good, else the steps done.  Collective; the cycles are `proc.rounds`.
+        What it keeps is lost with a process that is made again.
+    The second result is 0 if x is good, else the steps done, which are its `iterations` in any case.  Collective;
+    the cycles are `proc.rounds`.
     """
     if callback_type not in ("pr_norm", "x"):
         raise ValueError(f"gmres(callback_type={callback_type!r}): pr_norm or x")
@@ -78,7 +81,7 @@ def gmres(
             callback(x)
         if state.norm <= limit or not state.norm < before:
             break  # good, or no better: the next cycle would be the same
-    return state.x, 0 if state.norm <= limit else state.done or -1
+    return state.x, Info.of(state.norm <= limit, state.done)
 
 
 def _least(matrix: np.ndarray, norm: float) -> tuple[np.ndarray, float]:

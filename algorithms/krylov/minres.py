@@ -23,6 +23,7 @@ import numpy as np
 
 import bsp
 import bsp.arrays as ba
+from bsp.algorithms.krylov.info import Info
 from bsp.algorithms.krylov.operators import Matrix, Preconditioner, dot, norm_of, preconditioner, reals, square, start
 from bsp.arrays import Array, ArrayError
 from bsp.arrays.procedures import world
@@ -34,7 +35,7 @@ _ROUNDING = 10 * float(np.finfo(float).eps)
 def minres(
     A: Matrix, b: ArrayLike, x0: ArrayLike | None = None, *, rtol: float = 1e-5, shift: float = 0.0,
     maxiter: int | None = None, M: Preconditioner | None = None, callback: Callable[[Array], Any] | None = None,
-) -> tuple[Array, int]:  # fmt: skip
+) -> tuple[Array, Info]:  # fmt: skip
     """Solve (A - shift·I) x = b for a symmetric (or Hermitian) A, definite or not; return x and 0.
 
     A : a sparse or dense array of shape (n, n), or any object with `shape` and `@`.
@@ -43,8 +44,9 @@ def minres(
         sqrt(rᴴ M r).  Of a singular system without a solution: when norm(A r) is at most rtol² · norm(A) · norm(r), so
         that a condition up to 1/rtol² is not taken for singular.
     maxiter : iterations at most; 5 n by default.
-    callback : called with x after each iteration.
-    The second result is 0 if x is good, else the iterations done.  Collective; the iterations are `proc.rounds`.
+    callback : called with x after each iteration.  What it keeps is lost with a process that is made again.
+    The second result is 0 if x is good, else the iterations done, which are its `iterations` in any case.
+    Collective; the iterations are `proc.rounds`.
     """
     matrix, right = square(A, b, "minres")
     apply = preconditioner(M)
@@ -79,7 +81,7 @@ def minres(
             state.good = state.phi <= limit
             if state.good or not state.phi < 0.5 * before:
                 break
-    return state.x, 0 if state.good else state.done or -1
+    return state.x, Info.of(state.good, state.done)
 
 
 def _begin(state: bsp.State, first: LanczosVector) -> None:

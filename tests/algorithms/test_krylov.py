@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -346,6 +347,7 @@ def test_they_take_scipys_iterations(method: str) -> None:
         seen: list[np.ndarray] = []
         A = sparse.from_scipy(W)
         _, info = solve(A, b, rtol=0.0, maxiter=steps, callback=lambda x: seen.append(x.compute()), **options)
+        assert info.iterations == info == pickle.loads(pickle.dumps(info)).iterations
         return seen, info
 
     found, info = bsp.run(main, nprocs=3)[1]
@@ -392,6 +394,7 @@ def test_gmres_reports_norms_and_restarts() -> None:
         A = sparse.from_scipy(W)
         norms: list[float] = []
         x, info = krylov.gmres(A, b, restart=5, rtol=1e-9, callback=norms.append)
+        assert info.iterations == len(norms)
         _, few = krylov.gmres(A, b, restart=3, maxiter=1)
         with pytest.raises(ValueError, match="pr_norm or x"):
             krylov.gmres(A, b, callback_type="legacy")

@@ -406,7 +406,7 @@ OFTEN = ("arrays_tour", "heat", "hello", "sample_sort")  # arrays, rounds, puts,
 ])  # fmt: skip
 def test_the_examples_are_right(example: Path) -> None:
     """Where processes are made again, on two elements; without rounds on one, where most orders of turns are tried."""
-    rehearsed = re.search(r"proc\.rounds\(|graphs\.", example.read_text()) is not None
+    rehearsed = re.search(r"proc\.rounds\(|graphs\.|krylov\.|glm\.", example.read_text()) is not None
     words = [BSPRUN, "-p", "4", "-n", "2" if rehearsed else "1", "--check", example]
     done = subprocess.run(words, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, REHEARSED if rehearsed else f"{CLEAN}\n")
