@@ -19,6 +19,7 @@ from bsp.algorithms.glm.estimators import GLM
 from bsp.algorithms.glm.families import family_names
 from bsp.algorithms.glm.inference.report import page
 from bsp.algorithms.glm.inference.summary import Summary
+from bsp.algorithms.glm.problem import CLUSTERED
 from bsp.errors import BspError
 
 PROGRAM = "bsp.algorithms.glm"
@@ -63,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, text in (
         ("weights", "column that multiplies each row's share"), ("offset", "column added to the linear predictor"),
         ("trials", "binomial: column with the trials; the target then counts successes"),
+        ("clusters", "column of labels: standard errors allow for rows of one label that vary together"),
     ):  # fmt: skip
         add(f"--{name}", metavar="COLUMN", help=text)
     add("--alpha", type=float, default=0.0, help="strength of the penalty (0)")
@@ -106,7 +108,8 @@ def _text(wrong: Exception) -> str:
 
 
 def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary]:
-    roles = [each for each in (options.target, options.weights, options.offset, options.trials) if each is not None]
+    named = (options.target, options.weights, options.offset, options.trials, options.clusters)
+    roles = [each for each in named if each is not None]
     twice = next((name for k, name in enumerate(roles) if name in roles[:k]), None)
     if twice is not None:
         raise ValueError(f"column {twice!r} is given two roles")
@@ -116,7 +119,8 @@ def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary]:
             raise ValueError(f"--exclude {name}: the column is needed")
     model = GLM(
         options.family, options.alpha, options.l1_ratio, options.solver,
-        not options.no_intercept, options.tol, options.max_iter, options.robust,
+        not options.no_intercept, options.tol, options.max_iter,
+        options.robust if options.clusters is None else CLUSTERED,
     )  # fmt: skip
     model._model()  # a mistake shows before a large file is read
     for path in (options.report, None if options.json == "-" else options.json):
@@ -133,7 +137,7 @@ def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary]:
     )  # fmt: skip
     _check_roles(table, options)
     model.fit(
-        table, options.target, options.weights, options.offset, options.trials,
+        table, options.target, options.weights, options.offset, options.trials, options.clusters,
         progress=_told if options.progress else None,
     )  # fmt: skip
     return model, model.summary()
@@ -152,7 +156,7 @@ def _level(text: str) -> tuple[str, str]:
 
 def _check_roles(table: Table, options: argparse.Namespace) -> None:
     """Raise ValueError, with the option's name, if an option names a column that is not there."""
-    for option in ("target", "weights", "offset", "trials"):
+    for option in ("target", "weights", "offset", "trials", "clusters"):
         name = getattr(options, option)
         if name is not None and name not in table.names:
             raise ValueError(f"--{option} {name}: {no_column(name, table.names)}")

@@ -20,7 +20,11 @@ import numpy as np
 from bsp.algorithms.glm.errors import DataError, NotFittedError
 
 _SHOWN = 5  # names in a message
-_ROUTED = {"fit": ("sample_weight", "offset", "trials"), "predict": ("offset",), "score": ("sample_weight", "offset")}
+_ROUTED = {
+    "fit": ("sample_weight", "offset", "trials", "clusters"),
+    "predict": ("offset",),
+    "score": ("sample_weight", "offset"),
+}
 
 
 class Conventions:
@@ -112,7 +116,7 @@ class Conventions:
         return self
 
     def set_fit_request(self, **columns: bool | str | None) -> Self:
-        """Ask meta-estimators for sample_weight=, offset= or trials= of `fit`, by scikit-learn's metadata routing."""
+        """Ask meta-estimators for columns of `fit`, by scikit-learn's metadata routing: sample_weight=True, ..."""
         return self._routed("fit", columns)
 
     def set_predict_request(self, **columns: bool | str | None) -> Self:

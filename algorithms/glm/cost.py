@@ -11,7 +11,7 @@ import numpy as np
 
 from bsp.algorithms.glm.inference.covariance import LEVERED, matrices_wanted
 from bsp.algorithms.glm.inference.likelihood import TERMS
-from bsp.algorithms.glm.problem import Model, Rows, Solution, chosen_solver
+from bsp.algorithms.glm.problem import CLUSTERED, Model, Rows, Solution, chosen_solver
 from bsp.algorithms.glm.solvers.lbfgs import PAIRS
 from bsp.algorithms.glm.solvers.newton import USUAL
 from bsp.algorithms.glm.solvers.passes import chunk_length
@@ -35,8 +35,9 @@ def cost(model: Model, n: int, k: int, p: int, machine: Machine | None = None, i
     Newton and proximal Newton, i iterations: sums of 7 + 2k, 3, i + 1 times 1 + d + d(d + 1)/2, and 5 numbers, each a
     superstep or two; W = (i + 1)((n/p)(d² + 4d) + d³/3).  L-BFGS: 1 + 2d numbers at the first point, 1 + d at others;
     W = (i + 1)·4(n/p)d.  Each matrix that covariances are made from and the solver has not: d(d + 1)/2 numbers more
-    in the last sum, (n/p)d² flops; robust="HC2" and "HC3" sum one in a pass of its own.  A number more in a sum of its
-    own where the likelihood needs it (tweedie).
+    in the last sum, (n/p)d² flops; robust="HC2" and "HC3" sum one in a pass of its own, as "cluster"
+    does after a superstep with d words for each cluster of a process, here as many as rows.  A number more in a sum of
+    its own where the likelihood needs it (tweedie).
     Not in the cost, as values decide it: nearly collinear columns take a tree of R's, d² words at each of its levels,
     and a point more; then kl words, and (n/p)d² flops for each point (see `solvers.collinear`).
     M = 3n/p + 2kl + 10l + 7d² + 20d words, l = max(64, 2^16/k, k): vectors as long as the rows; a chunk of l rows
@@ -100,6 +101,7 @@ class _Fit:
         self.wanted = matrices_wanted(model, model.family, self.d)
         self.missing = len(self.wanted - ({model.family.solved_by} if self.newton else set()))
         self.levered = model.robust in LEVERED and bool(self.wanted)
+        self.clustered = model.robust == CLUSTERED and bool(self.wanted)
         self.usual = min(USUAL if self.newton else 3 * USUAL, model.max_iter)
         rooms = 1 + max(1, self.missing, 3 * self.levered)  # chunks of X: shifted, and scaled for each matrix
         squares = MATRICES + 4 * self.missing if self.newton or self.missing else 0
@@ -148,6 +150,12 @@ class _Fit:
             self.costs.work(blas3=2.0 * n * d * d, elementwise=A_ROW * n, nbytes=8.0 * n * self.k)
             self.costs.squaring(float(n) * d * d, d)
             self.costs.allreduce(self.half)
+        if self.clustered:
+            self.costs.at_most()
+            self.costs.work(blas2=2.0 * n * d, elementwise=A_ROW * n, nbytes=8.0 * n * self.k)
+            p, words = self.costs.p, float(n) * d  # each row a cluster of its own, which are dealt evenly
+            self.costs.exchange("clusters", dict.fromkeys(range(p), words / p), words * (p - 1) / p, p - 1)
+            self.costs.allreduce(self.half + 1)
         if self.model.family.is_dispersed(self.weighted):
             self.costs.allreduce(1)
 

@@ -27,11 +27,12 @@ from bsp.algorithms.glm.data.preparing import Given, Prepared, prepared
 from bsp.algorithms.glm.errors import DataError, agreed
 from bsp.algorithms.glm.families import Family, family_of
 from bsp.algorithms.glm.fitting import solve
+from bsp.algorithms.glm.inference.covariance import leverages
 from bsp.algorithms.glm.inference.hypotheses import HypothesisTest, likelihood_ratio, wald
 from bsp.algorithms.glm.inference.prediction import Applied, applied, parted
 from bsp.algorithms.glm.inference.residuals import KINDS, residuals
 from bsp.algorithms.glm.inference.summary import Summary
-from bsp.algorithms.glm.problem import Model, Solution, is_number
+from bsp.algorithms.glm.problem import CLUSTERED, Model, Solution, is_number
 from bsp.algorithms.glm.solvers.newton import Progress
 from bsp.arrays.typing import ArrayLike
 from bsp.cost.model import Cost, Machine
@@ -89,6 +90,7 @@ class Regression(Conventions):
         residuals, which no change of units alters.   max_iter : iterations.
     robust : standard errors from the sandwich covariance, which hold if the variance is not the family's; one product
         of X with itself more.  True is "HC0"; of few rows it is too small: "HC1", "HC2", "HC3" correct for that.
+        "cluster" allows for rows that vary together (`fit`: clusters).
 
     After `fit`, with k coefficients and d = k + 1 with an intercept, else k:
     coef_ : (k,);  intercept_ : a number, 0.0 without one;  n_iter_, converged_, deviance_.
@@ -142,7 +144,7 @@ class Regression(Conventions):
 
     def fit(
         self, X: Rows, y: Column, sample_weight: Column | None = None, offset: Column | None = None,
-        trials: Column | None = None, *, progress: Progress | None = None,
+        trials: Column | None = None, clusters: Column | None = None, *, progress: Progress | None = None,
     ) -> Self:  # fmt: skip
         """Fit to n rows; return the model.  Collective.
 
@@ -154,13 +156,17 @@ class Regression(Conventions):
             columns that are not named.  Columns of text get treatment coding.
         sample_weight : (n,), multiplies a row's share of the objective.   offset : (n,), added to the linear predictor.
         trials : (n,), for a binomial family: y then counts the successes.
+        clusters : (n,), numbers or texts, with robust="cluster": rows of the same label may vary together, as those of
+            one village or patient do.
         progress : called on every process with iteration, objective and gradient norm.
         Cost: 3 supersteps to agree on the data and look at them, one of 1 + d + d(d + 1)/2 summed words each Newton
         iteration, one for the covariances; see `bsp.algorithms.glm.fitting`.
         Raises DataError, ValueError, TypeError or OSError, the same on every process, if data cannot be used.
         """
         model = self._model()
-        data = prepared(X, Given(y, sample_weight, offset, trials), model.family, self._classify)
+        if (clusters is None) == (model.robust == CLUSTERED):
+            raise ValueError(f"robust={self.robust!r} and clusters={clusters!r:.30}: one of them needs the other")
+        data = prepared(X, Given(y, sample_weight, offset, trials, clusters), model.family, self._classify)
         self._remember(data, X)
         self._keep(solve(data.rows, model, progress=progress), model)
         return self
@@ -175,6 +181,8 @@ class Regression(Conventions):
         Returns a Solution for each.  See `bsp.algorithms.glm.path`.
         """
         model = self._model()
+        if model.robust == CLUSTERED:
+            raise ValueError("robust='cluster': a path has no standard errors that clusters could matter to")
         data = prepared(X, Given(y, sample_weight, offset, trials), model.family, self._classify)
         return paths.path(data.rows, model, alphas)
 
@@ -248,6 +256,44 @@ class Regression(Conventions):
     def predict(self, X: Rows, offset: Column | None = None) -> Any:
         """Return the mean of the response, (n,); of a binomial model the probability of success."""
         return self._linear(X, offset).mapped(self._family.mean)
+
+    def predict_interval(self, X: Rows, level: float = 0.95, offset: Column | None = None) -> Any:
+        """Return the mean of the response and the ends of its confidence interval, (n, 3), dealt as X is.
+
+        level : the share of intervals that hold the mean of a row's response, not the response itself.  They are those
+            of the linear predictor, by the covariance of the coefficients (a robust one if it was asked for), and
+            taken to the mean, so that no end is where no mean can be.
+        Source: McCullagh & Nelder, 2nd edition, section 4.4.3.
+        Raises ValueError for a penalised fit, which has no covariance.
+        """
+        found = self._linear(X, offset)
+        error = np.sqrt(leverages(found.X, self._known_covariance(self.covariance_), bool(self.fit_intercept)))
+        reach = self.summary(level).reach
+        mean = self._family.mean
+
+        def interval(eta: Any) -> Any:
+            return np.stack([mean(eta), mean(eta - reach * error), mean(eta + reach * error)], axis=1)
+
+        return found.mapped(interval)
+
+    def leverage(self, X: Rows, sample_weight: Column | None = None, offset: Column | None = None) -> Any:
+        """Return the leverages of rows that the model was fitted to, (n,), dealt as X is: the hat matrix's diagonal.
+
+        From 0 to 1; they sum to the number of coefficients.  Of a model of trials the trials are weights.
+        Source: McCullagh & Nelder, 2nd edition, section 12.7.1.   Raises ValueError for a penalised fit.
+        """
+        X, sample_weight, offset = parted(X, sample_weight, offset)
+        found, family = self._linear(X, offset), self._family
+        inverse = self._known_covariance(self.solution_.covariance) / self.solution_.dispersion
+        weights, spread = found.sound(sample_weight), leverages(found.X, inverse, bool(self.fit_intercept))
+        return found.mapped(lambda eta: weights * family.information(eta) * spread)
+
+    def _known_covariance(self, covariance: np.ndarray | None) -> np.ndarray:
+        """Return a covariance of the coefficients, 0 for those that were left out; ValueError if there is none."""
+        self._check_fitted()
+        if covariance is None:
+            raise ValueError("a penalised fit, or one of too many coefficients, has no covariance to tell this by")
+        return np.nan_to_num(covariance, nan=0.0)
 
     @property
     def predict_proba(self) -> Callable[..., Any]:

@@ -10,7 +10,8 @@ import numpy as np
 from bsp.algorithms.glm.families import family_of
 
 SOLVERS = ("auto", "newton", "lbfgs", "coordinate")
-ROBUST = ("HC0", "HC1", "HC2", "HC3")
+CLUSTERED = "cluster"
+ROBUST = ("HC0", "HC1", "HC2", "HC3", CLUSTERED)
 _KINDS = ", ".join(ROBUST)
 LARGEST = 1024  # coefficients, beyond which there is no Hessian
 
@@ -25,6 +26,7 @@ class Rows:
         objective (scikit-learn's sample_weight, statsmodels' var_weights); a row of weight 0 is as if not there.  A
         row of m trials with a share y of successes is m rows of one trial, m·y of them successes.
     names : of the k columns, the same on every process.
+    clusters : (n_local,) labels, equal ones of rows that vary together; or None.
     """
 
     X: Any
@@ -33,6 +35,7 @@ class Rows:
     offset: np.ndarray | None = None
     trials: np.ndarray | None = None
     names: tuple[str, ...] = ()
+    clusters: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Model:
     solver : "newton", "lbfgs", "coordinate" (proximal Newton with coordinate descent inside), or "auto": by size.
     tol : of `Solution.gradient_norm` at the point that is returned.
     robust : whether to compute the robust covariance, which takes one more product of X with itself, and which: "HC0"
-        (True), "HC1", "HC2", "HC3".
+        (True), "HC1", "HC2", "HC3"; "cluster" adds the scores of each cluster's rows first.
     Raises ValueError for a parameter that cannot be.
     """
 
@@ -114,6 +117,7 @@ class Solution:
     sum_weights : sum_i w_i, trials included.
     notes : sentences that a reader needs: separation, singular columns by name, no convergence, digits lost to nearly
         collinear columns, a dispersion far from the family's.
+    clusters : their number, of clustered errors; else 0.
     history : (objective, gradient norm) of each point that was accepted, the first and the last included.
     """
 
@@ -137,4 +141,5 @@ class Solution:
     alpha: float = 0.0
     notes: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    clusters: int = 0
     history: tuple[tuple[float, float], ...] = field(default=(), repr=False)

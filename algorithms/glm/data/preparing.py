@@ -28,6 +28,7 @@ class Given(NamedTuple):
     weights: Any = None
     offset: Any = None
     trials: Any = None
+    clusters: Any = None
 
 
 class Prepared(NamedTuple):
@@ -51,7 +52,7 @@ class _Parts(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-_CALLED = Given("y", "sample_weight", "offset", "trials")
+_CALLED = Given("y", "sample_weight", "offset", "trials", "clusters")
 
 
 def prepared(X: Any, given: Given, family: Family, classify: bool) -> Prepared:
@@ -110,10 +111,11 @@ def _looked_at(parts: _Parts, target: str, family: Family, classify: bool) -> Pr
     labelled = classify and parts.vectors.trials is None
 
     def look() -> LabelFacts:
-        vectors = zip(parts.vectors[1:], _CALLED[1:], strict=True)
+        vectors = zip(parts.vectors[1:4], _CALLED[1:4], strict=True)
         weights, offset, trials = (None if each is None else numbers(each, what) for each, what in vectors)
         if trials is not None and not family.proportions:
             raise DataError(f"trials are of binomial models; this one is {family}")
+        _check_labels(parts.vectors.clusters)
         y, texts = _response(parts.vectors.y)
         if texts and not labelled and (not family.proportions or trials is not None):
             raise DataError(
@@ -139,7 +141,7 @@ def _looked_at(parts: _Parts, target: str, family: Family, classify: bool) -> Pr
         if not labelled:
             notes += (f"{target} is 1 for {labels[1]!r}, 0 for {labels[0]!r}",)
         classes, y = np.array(labels, y.dtype), (y == labels[1]).astype(float)
-    rows = Rows(X, y, weights, offset, trials, parts.names)
+    rows = Rows(X, y, weights, offset, trials, parts.names, parts.vectors.clusters)
     return Prepared(rows, target, parts.coding, classes, notes)
 
 
@@ -149,11 +151,11 @@ def _of_checked(costs: Costs, parts: _Parts, target: str, family: Family, classi
         found = _looked_at(parts, target, family, classify)
         of = found.rows
         X, y, weights, offset, trials = map(costs.shape_of, (of.X, of.y, of.weights, of.offset, of.trials))
-        return found._replace(rows=Rows(X, y, weights, offset, trials, of.names))
+        return found._replace(rows=Rows(X, y, weights, offset, trials, of.names, of.clusters))
     labelled = classify and parts.vectors.trials is None
     labels = np.arange(2 * labelled).astype(parts.vectors.y.dtype)
     agreed(lambda: LabelFacts(True, labels.tolist(), labels.tolist()))
-    rows = Rows(parts.values, *parts.vectors, parts.names)
+    rows = Rows(parts.values, *parts.vectors[:4], parts.names, parts.vectors.clusters)
     return Prepared(rows, target, None, np.arange(2) if classify else None, ())
 
 
@@ -173,6 +175,12 @@ def _response(values: Any) -> tuple[np.ndarray, bool]:
     if found.dtype.kind == "c":
         raise DataError("Complex data not supported")
     return found if found.dtype.kind in "biu" else found.astype(np.float64), False
+
+
+def _check_labels(clusters: Any) -> None:
+    """Raise DataError if a row has no label of its cluster."""
+    if clusters is not None and clusters.dtype.kind in "fO" and (clusters != clusters).any():
+        raise DataError("clusters has missing labels: each row is in one")
 
 
 def _check_possible(y: np.ndarray, family: Family, target: str, place: Callable[[int], str]) -> None:

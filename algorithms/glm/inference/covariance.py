@@ -3,7 +3,8 @@
 The model's covariance is dispersion · F^-1, F the Fisher information; the robust one is the sandwich H^-1 M H^-1, H
 the Hessian and M the sum over rows of the squared score (HC0), which holds though the variance is not the family's.
 Of few rows it is too small: HC1 multiplies it by n/(n - d); HC2 and HC3 divide each row's square by 1 - h and by its
-square, h being the row's leverage, which takes the covariance first and so a pass and a superstep more.
+square, h being the row's leverage, which takes the covariance first and so a pass and a superstep more.  "cluster" sums
+the scores of rows that vary together before they are squared (`clusters`).
 Source: McCullagh & Nelder, 2nd edition, section 2.5; White, Econometrica 48 (1980); MacKinnon & White, J. Econometrics
 29 (1985).
 """
@@ -16,9 +17,10 @@ import numpy as np
 
 import bsp
 from bsp.algorithms.glm.families import Family
+from bsp.algorithms.glm.inference.clusters import clustered_scores
 from bsp.algorithms.glm.inference.dispersion import dispersion_note
 from bsp.algorithms.glm.inference.likelihood import TERMS, log_likelihood, terms
-from bsp.algorithms.glm.problem import LARGEST, Model, Solution
+from bsp.algorithms.glm.problem import CLUSTERED, LARGEST, Model, Solution
 from bsp.algorithms.glm.solvers.basis import NEAR, digits_left
 from bsp.algorithms.glm.solvers.objective import Objective, half, unpacked
 from bsp.algorithms.glm.solvers.passes import Gram, chunk_length, chunks, is_sparse, predictor
@@ -78,14 +80,19 @@ def matrices_wanted(model: Model, family: Family, d: int) -> set[str]:
     bread = "hessian" if family.canonical else "information"
     if not model.robust:
         return {bread}
-    return {bread, "hessian"} | (set() if model.robust in LEVERED else {"meat"})
+    return {bread, "hessian"} | (set() if model.robust in (*LEVERED, CLUSTERED) else {"meat"})
 
 
 def leverages(X: Any, inverse: np.ndarray, intercept: bool) -> np.ndarray:
-    """Return x'·inverse·x (n,) for rows x of [1 X].  Cost: W = 2nk²."""
-    inner = inverse[intercept:, intercept:]
-    found: np.ndarray = ((X @ inner) * X).sum(axis=1)
-    return found + 2 * (X @ inverse[0, 1:]) + inverse[0, 0] if intercept else found
+    """Return x'·inverse·x (n,) for rows x of [1 X], dense or sparse.  Cost: W = 2nk²."""
+    inner, step = inverse[intercept:, intercept:], chunk_length(X.shape[1])
+    found = [np.zeros(0)]
+    for low in range(0, X.shape[0], step):
+        part = X[low : low + step].toarray() if is_sparse(X) else X[low : low + step]
+        found.append(((part @ inner) * part).sum(axis=1))
+        if intercept:
+            found[-1] += 2 * (part @ inverse[0, 1:]) + inverse[0, 0]
+    return np.concatenate(found)
 
 
 def levered_meat(of: Survey, beta: np.ndarray, inverse: np.ndarray, power: int) -> np.ndarray:
@@ -100,11 +107,7 @@ def levered_meat(of: Survey, beta: np.ndarray, inverse: np.ndarray, power: int) 
         eta = predictor(of, X, beta, rows)
         w = np.ones_like(y) if of.weights is None else of.weights[rows]
         score, information = w * of.family.expansion(eta, y).score, w * of.family.information(eta)
-        step = chunk_length(of.k)
-        parts = [X[low : low + step] for low in range(0, len(y), step)]
-        dense = (part.toarray() if is_sparse(part) else part for part in parts)
-        found = [leverages(part, inverse, of.model.fit_intercept) for part in dense]
-        rest = 1 - information * np.concatenate([*found, np.zeros(0)])
+        rest = 1 - information * leverages(X, inverse, of.model.fit_intercept)
         gram.add(X, np.where(rest > EXACT, score**2 / np.maximum(rest, EXACT) ** power, 0.0))
     return unpacked(of.proc.allreduce(gram.whole()[half(of.d)]), of.d)
 
@@ -123,6 +126,7 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
     if of.d > LARGEST and not model.alpha:
         notes += (f"{of.d} coefficients: beyond {LARGEST} there are no standard errors",)
     covariance = robust = None
+    clusters = 0
     if needed:
         bread = factor(known[bread_name], kept)
         if not state.separated:
@@ -141,6 +145,12 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
             if model.robust in LEVERED:
                 known["meat"] = levered_meat(of, point.beta, covariance, LEVERED[model.robust])
             small = of.n_rows / max(of.n_rows - len(kept), 1) if model.robust == "HC1" else 1.0
+            if model.robust == CLUSTERED:
+                scores = clustered_scores(of, point.beta)
+                known["meat"], clusters = scores
+                small = scores.correction(of.n_rows, len(kept))
+                if clusters <= len(kept):
+                    notes += (f"{clusters} clusters for {len(kept)} coefficients: clustered errors need more of them",)
             robust = of.covariance_outside(small * (outer @ known["meat"] @ outer), kept)
     df_resid = of.n_rows - len(kept)
     dispersion: Any = 1.0
@@ -161,6 +171,6 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
         log_likelihood=None if likelihood is None else float(likelihood),
         covariance=None if covariance is None else of.covariance_outside(covariance * dispersion, kept),
         robust_covariance=robust, n_rows=int(of.n_rows), sum_weights=float(of.sum_weights),
-        df_resid=float(df_resid), solver=solver, alpha=model.alpha, notes=notes, names=of.names,
+        df_resid=float(df_resid), solver=solver, alpha=model.alpha, notes=notes, names=of.names, clusters=clusters,
         history=tuple((float(value), float(norm)) for value, norm in state.history),
     )  # fmt: skip

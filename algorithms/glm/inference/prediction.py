@@ -38,6 +38,7 @@ class Applied(NamedTuple):
     eta: Any
     bounds: np.ndarray | None  # of dealt rows: where each process's begin
     table: Table | None = None
+    X: Any = None  # the rows themselves
 
     @property
     def dealt(self) -> bool:
@@ -76,19 +77,26 @@ class Applied(NamedTuple):
         """Return this process's y and weights, sound on all processes.  Cost of dealt rows: a superstep."""
         mine = self._vector(y, "y")
         mine = np.asarray(mine) if labels else numbers(np.asarray(mine), "y", finite=True)
+        return mine, self.sound(weights, None if check is None else lambda: check(mine))
+
+    def sound(self, weights: Any, check: Callable[[], None] | None = None) -> np.ndarray:
+        """Return this process's weights, sound on all processes, or ones.  Cost of dealt rows: a superstep.
+
+        check : raises DataError for what else cannot be.
+        """
         given = np.ones(len(self.eta)) if weights is None else numbers(self._vector(weights, "sample_weight"), "")
 
         def look() -> None:
             if not (np.isfinite(given) & (given >= 0)).all():
                 raise DataError("sample_weight must be finite and 0 or more")
             if check is not None:
-                check(mine)
+                check()
 
         if self.dealt:
             agreed(look)
         else:
             look()
-        return mine, given
+        return given
 
     def _vector(self, value: Any, what: str) -> Any:
         if self.table is not None and isinstance(value, str):
@@ -142,7 +150,7 @@ def applied(model: Regression, X: Any, offset: Any) -> Applied:
         values = numbers(whole, "X")
         check_finite(getattr(values, "data", values) if not isinstance(values, np.ndarray) else values, "X")
     eta = values @ model.coef_ + model.intercept_
-    found_rows = Applied(eta, bounds, table)
+    found_rows = Applied(eta, bounds, table, values)
     if offset is not None:
         found_rows = found_rows._replace(eta=eta + numbers(found_rows._vector(offset, "offset"), "offset"))
     return found_rows

@@ -64,19 +64,25 @@ class Summary:
         errors = np.full(estimates.shape, np.nan) if covariance is None else np.sqrt(np.diag(covariance))
         with np.errstate(divide="ignore", invalid="ignore"):
             statistics = estimates / errors
-        tail = (1 - self.level) / 2
         if self.statistic == "t":
             from scipy import special  # it takes as long to import as many a fit
 
-            p_values, reach = (
-                2 * special.stdtr(found.df_resid, -np.abs(statistics)),
-                -special.stdtrit(found.df_resid, tail),
-            )
+            p_values = 2 * special.stdtr(found.df_resid, -np.abs(statistics))
         else:
             p_values = np.array([erfc(abs(each) / sqrt(2)) for each in statistics.tolist()])
-            reach = NormalDist().inv_cdf(1 - tail)
+        reach = self.reach
         columns = (estimates, errors, statistics, p_values, estimates - reach * errors, estimates + reach * errors)
         return [Coefficient(name, *map(float, row)) for name, row in zip(self.names, np.stack(columns, 1), strict=True)]
+
+    @property
+    def reach(self) -> float:
+        """The standard errors from an estimate to each end of its confidence interval."""
+        tail = (1 - self.level) / 2
+        if self.statistic == "t":
+            from scipy import special
+
+            return float(-special.stdtrit(self.solution.df_resid, tail))
+        return NormalDist().inv_cdf(1 - tail)
 
     @property
     def _count(self) -> float:
@@ -131,6 +137,8 @@ class Summary:
         notes = [*self.remarks, *self.solution.notes]
         if self.model.alpha:
             notes.append("a penalty shrinks coefficients: standard errors, tests and intervals would mean nothing")
+        elif self.solution.clusters:
+            notes.append(f"standard errors are clustered ({self.solution.clusters} clusters)")
         elif self.model.robust:
             notes.append(
                 f"standard errors are robust ({self.model.robust if self.model.robust is not True else 'HC0'})"
