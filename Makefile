@@ -41,7 +41,7 @@ docs: .venv/installed-docs
 	@echo "make: the documentation is in docs/build/html/index.html"
 
 COMMA := ,
-CHAOS := chaos_kill_loop folder launcher resume scenarios simulation  # what repeats, and what is struck from outside
+CHAOS := chaos_kill_loop resume scenarios simulation  # what repeats, and what is struck from outside
 
 # first what `make test-all` leaves out of all other tests, side by side
 chaos: install-test
