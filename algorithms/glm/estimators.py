@@ -293,7 +293,8 @@ class Regression(Conventions):
         self._check_fitted()
         if covariance is None:
             raise ValueError("a penalised fit, or one of too many coefficients, has no covariance to tell this by")
-        return np.nan_to_num(covariance, nan=0.0)
+        found: np.ndarray = np.nan_to_num(covariance, nan=0.0)
+        return found
 
     @property
     def predict_proba(self) -> Callable[..., Any]:

@@ -1,14 +1,15 @@
-"""The method of conjugate gradients for symmetric positive definite systems: two supersteps an iteration, or one.
+"""The method of conjugate gradients for symmetric positive definite systems: three supersteps an iteration, two or one.
 
-Hestenes and Stiefel's iteration has three points at which processes wait: the product, and two dot products that
-depend on each other.  Chronopoulos and Gear (1989) get both dot products from vectors that are known at once, so that
-an iteration is the product's superstep and one for the sums.  Ghysels and Vanroose (2014) multiply while the sums are
+Hestenes and Stiefel's iteration (1952) has three points at which processes wait: the product, and two dot products that
+depend on each other.  It has the fewest operations, and is the cheapest where vectors are long.  Chronopoulos and Gear
+(1989) get both dot products from vectors that are known at once, so that an iteration is the product's superstep and
+one for the sums; one vector more is carried along.  Ghysels and Vanroose (2014) multiply while the sums are
 under way: one superstep, for three more vectors to be carried along, and residuals that drift more.  So r and the
 products with the last direction are computed anew, in a few supersteps, when the residual seems to be good, and
 pipelined also when it has fallen by half of the digits (Sleijpen and van der Vorst, 1996; Cools and others, 2018).
 
-Cost of an iteration: W = 2 nnz/p + 12 n/p (pipelined 16 n/p, with a preconditioner 20 n/p); H = the far columns of A
-and 3 (p - 1) words, without a preconditioner 2 (p - 1); S = 2 (pipelined 1).
+Cost of an iteration: W = 2 nnz/p + 12 n/p (standard 10 n/p, pipelined 16 n/p, with a preconditioner 20 n/p); H = the
+far columns of A and 3 (p - 1) words, without a preconditioner 2 (p - 1); S = 2 (standard 3, pipelined 1).
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from bsp.arrays.typing import ArrayLike
 
 _FRESH = 1e-7  # when a norm has fallen to this part, pipelined recursions have about half of their digits left
 _MORE, _MORE_PLAIN = 8.0, 4.0  # operations for each row that a pipelined iteration has more, with M and without
+_FEWER = 2.0  # operations for each row that a standard iteration has fewer
 
 
 def cg(
@@ -53,36 +55,37 @@ def cg(
     rtol, atol : x is good when the norm of b - A x is at most max(rtol · norm(b), atol).
     maxiter : iterations at most; 10 n by default.
     callback : called with x after each iteration.  What it keeps is lost with a process that is made again.
-    variant : "classic" (two supersteps an iteration), "pipelined" (one), or "auto", the cheaper one on this machine.
+    variant : "standard" (three supersteps an iteration), "classic" (two), "pipelined" (one), or "auto", the cheapest on
+        this machine.
     The second result is 0 if x is good, else the iterations done, as in scipy; -1 if none could be done.  Its
     `iterations` are those done in any case.
     Collective; the iterations are `proc.rounds`, so clones and checkpoints keep them running.  A run without values
     makes `maxiter` iterations.
     """
     matrix, right = square(A, b, "cg")
-    if variant not in ("auto", "classic", "pipelined"):
-        raise ValueError(f"cg(variant={variant!r}): auto, classic or pipelined")
+    if variant not in ("auto", *_VARIANTS):
+        raise ValueError(f"cg(variant={variant!r}): one of auto, {', '.join(_VARIANTS)}")
     here, n = world(), matrix.shape[0]
     apply = preconditioner(M)
     if here.abstract and maxiter is None:
         raise ValueError("cg in a run without values: maxiter is the number of iterations to price; give it")
     if variant == "auto":
-        more = (_MORE_PLAIN if apply is identity else _MORE) * n / here.nprocs
-        variant = "pipelined" if here.nprocs > 1 and more < here.machine.L else "classic"
+        more = _MORE_PLAIN if apply is identity else _MORE
+        # the operations for each row that a superstep is worth
+        worth = here.machine.L * here.nprocs / n if here.nprocs > 1 else 0.0
+        variant = "pipelined" if worth > more else "classic" if worth > _FEWER else "standard"
     steps = 10 * n if maxiter is None else int(maxiter)
     right, x, r = start(matrix, right, x0)
     bb = dot(right, right)
     state = bsp.State(x=x, r=r, p=None, done=0, good=False)
-    begin, advance = (_classic, _step) if variant == "classic" else (_pipelined, _step_pipelined)
+    begin, advance = _VARIANTS[variant]
     begin(matrix, apply, state, right, bb)
     limit = -1.0 if here.abstract else max(rtol * norm_of(*reals(bb)), atol)
     state.fresh = norm_of(state.rr)  # the norm when r was computed from x last
     state.good = state.fresh <= limit
     for _ in here.proc.rounds(0 if state.good else steps, state):
-        alpha, beta = _scalars(state)
-        if not np.isfinite(alpha):
+        if not advance(matrix, apply, state):
             break  # A or M is not definite, or has a NaN
-        advance(matrix, apply, state, alpha, beta)
         state.done += 1
         if callback is not None:
             callback(state.x)
@@ -99,13 +102,45 @@ def cg(
     return state.x, Info.of(state.good, state.done)
 
 
+def _step_ratio(state: bsp.State) -> float:
+    """Return β of the next step: how much of the last direction goes on; any number in a run without values."""
+    return 1.0 if world().abstract else state.gamma / state.before if state.p is not None else 0.0
+
+
 def _scalars(state: bsp.State) -> tuple[float, float]:
     """Return α and β of the next step, any numbers in a run without values; α is not finite if there is none."""
     if world().abstract:
         return 1.0, 1.0
-    beta = state.gamma / state.before if state.p is not None else 0.0
+    beta = _step_ratio(state)
     curvature = state.delta - (beta * state.gamma / state.alpha if beta else 0.0)
     return state.gamma / curvature if curvature else np.nan, beta
+
+
+def _standard(A: Any, apply: Callable[[Array], Array], state: bsp.State, *besides: Array) -> None:
+    """Compute what a standard step needs from x's residual r, and what is asked for besides."""
+    u = apply(state.r)
+    sums = dot(state.r, u), dot(state.r, state.r)
+    ba.persist(state.x, state.r, u, *sums, *besides)
+    state.u = u
+    state.gamma, state.rr = reals(*sums)
+
+
+def _step_standard(A: Any, apply: Callable[[Array], Array], state: bsp.State) -> bool:
+    p = _next(state.u, _step_ratio(state), state.p)
+    w = A @ p
+    bent = dot(p, w)
+    ba.persist(p, w, bent)
+    (curvature,) = reals(bent)
+    alpha = state.gamma / curvature if curvature else np.nan
+    if not np.isfinite(alpha):
+        return False
+    x, r = state.x + alpha * p, state.r - alpha * w
+    u = apply(r)
+    sums = dot(r, u), dot(r, r)
+    ba.persist(x, r, u, *sums)
+    state.x, state.r, state.u, state.p, state.before = x, r, u, p, state.gamma
+    state.gamma, state.rr = reals(*sums)
+    return True
 
 
 def _classic(A: Any, apply: Callable[[Array], Array], state: bsp.State, *besides: Array) -> None:
@@ -119,7 +154,10 @@ def _classic(A: Any, apply: Callable[[Array], Array], state: bsp.State, *besides
     state.gamma, state.delta, state.rr = reals(*sums)
 
 
-def _step(A: Any, apply: Callable[[Array], Array], state: bsp.State, alpha: float, beta: float) -> None:
+def _step_classic(A: Any, apply: Callable[[Array], Array], state: bsp.State) -> bool:
+    alpha, beta = _scalars(state)
+    if not np.isfinite(alpha):
+        return False
     p, s = _next(state.u, beta, state.p), _next(state.w, beta, state.s)
     x, r = state.x + alpha * p, state.r - alpha * s
     u = apply(r)
@@ -129,6 +167,7 @@ def _step(A: Any, apply: Callable[[Array], Array], state: bsp.State, alpha: floa
     state.x, state.r, state.u, state.w, state.p, state.s = x, r, u, w, p, s
     state.before, state.alpha = state.gamma, alpha
     state.gamma, state.delta, state.rr = reals(*sums)
+    return True
 
 
 def _next(u: Array, beta: float, before: Array | None) -> Array:
@@ -157,7 +196,10 @@ def _pipelined(A: Any, apply: Callable[[Array], Array], state: bsp.State, *besid
     state.gamma, state.delta, state.rr = reals(*sums)
 
 
-def _step_pipelined(A: Any, apply: Callable[[Array], Array], state: bsp.State, alpha: float, beta: float) -> None:
+def _step_pipelined(A: Any, apply: Callable[[Array], Array], state: bsp.State) -> bool:
+    alpha, beta = _scalars(state)
+    if not np.isfinite(alpha):
+        return False
     z, s, p = _next(state.n, beta, state.z), _next(state.w, beta, state.s), _next(state.u, beta, state.p)
     q = s if apply is identity else _next(state.m, beta, state.q)
     x, r = state.x + alpha * p, state.r - alpha * s
@@ -171,3 +213,12 @@ def _step_pipelined(A: Any, apply: Callable[[Array], Array], state: bsp.State, a
     state.p, state.s, state.q, state.z = p, s, q, z
     state.before, state.alpha = state.gamma, alpha
     state.gamma, state.delta, state.rr = reals(*sums)
+    return True
+
+
+# by name: what a step needs at first, and a step, which returns False if there is none
+_VARIANTS = {
+    "standard": (_standard, _step_standard),
+    "classic": (_classic, _step_classic),
+    "pipelined": (_pipelined, _step_pipelined),
+}

@@ -86,7 +86,7 @@ def far(W: ss.csr_array, bounds: tuple[int, ...]) -> int:
 
 
 @pytest.mark.crossed
-@pytest.mark.parametrize("variant", ["classic", "pipelined"])
+@pytest.mark.parametrize("variant", ["standard", "classic", "pipelined"])
 @pytest.mark.parametrize("kind", [float, complex])
 @pytest.mark.parametrize("nprocs", PROCESSES)
 def test_cg_solves_definite_systems(nprocs: int, kind: type, variant: str) -> None:
@@ -105,7 +105,7 @@ def test_cg_solves_definite_systems(nprocs: int, kind: type, variant: str) -> No
         np.testing.assert_allclose(x, exact, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("variant", ["classic", "pipelined"])
+@pytest.mark.parametrize("variant", ["standard", "classic", "pipelined"])
 def test_cg_takes_scipys_steps(variant: str) -> None:
     """The same iterates, up to rounding, and as many; the callback sees each of them."""
     W, b = mesh(9, 8), vector(72)
@@ -132,12 +132,13 @@ def test_cg_takes_scipys_steps(variant: str) -> None:
 @pytest.mark.parametrize(
     "solve",
     [
+        lambda *given, **options: krylov.cg(*given, variant="standard", **options),
         lambda *given, **options: krylov.cg(*given, variant="classic", **options),
         lambda *given, **options: krylov.cg(*given, variant="pipelined", **options),
         krylov.bicgstab,
         krylov.minres,
     ],
-    ids=["classic", "pipelined", "bicgstab", "minres"],
+    ids=["standard", "classic", "pipelined", "bicgstab", "minres"],
 )
 def test_what_is_called_good_is_good(solve: Any, nprocs: int) -> None:
     """The norm is that of b - A x, from which recursions drift away; what cannot be reached is told."""
@@ -154,7 +155,7 @@ def test_what_is_called_good_is_good(solve: Any, nprocs: int) -> None:
     assert failed > 0 or failed == -10
 
 
-@pytest.mark.parametrize("variant", ["classic", "pipelined"])
+@pytest.mark.parametrize("variant", ["standard", "classic", "pipelined"])
 @pytest.mark.parametrize("nprocs", [1, 4])
 def test_cg_returns_the_iterations_done_if_they_were_too_few(nprocs: int, variant: str) -> None:
     W, b = mesh(12, 11), vector(132)
@@ -175,7 +176,7 @@ def test_cg_returns_the_iterations_done_if_they_were_too_few(nprocs: int, varian
 
 
 @pytest.mark.parametrize("nprocs", [2, 5, 8])
-def test_cg_has_two_supersteps_an_iteration_and_the_pipelined_one_has_one(nprocs: int) -> None:
+def test_cg_has_three_supersteps_an_iteration_or_two_or_one(nprocs: int) -> None:
     """H: the far columns, and one word to each other process for each sum that is not another one's equal."""
     W, b = mesh(12, 11), vector(132)
     bounds: list[Any] = []
@@ -188,17 +189,19 @@ def test_cg_has_two_supersteps_an_iteration_and_the_pipelined_one_has_one(nprocs
 
     for weighted in (False, True):
         sums = 3 if weighted else 2
-        for variant in ("classic", "pipelined"):
+        for variant in ("standard", "classic", "pipelined"):
             steps = iterations(lambda callback, v=variant, w=weighted: solve(callback, v, w), nprocs)  # type: ignore[misc]
             halo, others = far(W, tuple(bounds)), nprocs - 1
-            early, late = (
-                ([halo + sums * others], []) if variant == "pipelined" else ([halo + (sums - 1) * others], [others])
-            )
-            assert steps == [early + late] * 5, (variant, weighted)
+            right = {
+                "pipelined": [halo + sums * others],
+                "classic": [halo + (sums - 1) * others, others],
+                "standard": [halo, others, (sums - 1) * others],
+            }[variant]
+            assert steps == [right] * 5, (variant, weighted)
 
 
 def test_cg_takes_the_cheaper_variant() -> None:
-    """A boundary that costs more than the operations of one more vector is saved."""
+    """A boundary that costs more than the operations of one more vector is saved, and no other one."""
 
     def supersteps(*shape: int) -> int:
         W = mesh(*shape)
@@ -213,6 +216,7 @@ def test_cg_takes_the_cheaper_variant() -> None:
 
     assert supersteps(12, 11) == 1
     assert supersteps(75, 80) == 2
+    assert supersteps(150, 80) == 3
 
 
 @given(st.data())
@@ -221,7 +225,7 @@ def test_cg_on_any_deal(data: st.DataObject) -> None:
     """Rows may be dealt in any way: fewer than processes, none on some; vectors come as they are."""
     nprocs, n = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 12))
     cuts = sorted(data.draw(st.lists(st.integers(0, n), min_size=nprocs - 1, max_size=nprocs - 1)))
-    variant = data.draw(st.sampled_from(["classic", "pipelined"]))
+    variant = data.draw(st.sampled_from(["standard", "classic", "pipelined"]))
     W, b = definite(n, 3), vector(n)
 
     def main(proc: bsp.Process) -> Any:
@@ -259,7 +263,7 @@ def test_mistakes_are_told(nprocs: int) -> None:
             (lambda: krylov.cg(A, np.ones((5, 2))), "do not fit"),
             (lambda: krylov.cg(np.ones(5), np.ones(5)), "no matrix"),
             (lambda: krylov.cg(A, np.ones(5), x0=np.ones(6)), r"x0 of shape \(6,\)"),
-            (lambda: krylov.cg(A, np.ones(5), variant="fast"), "auto, classic or pipelined"),
+            (lambda: krylov.cg(A, np.ones(5), variant="fast"), "one of auto, standard, classic, pipelined"),
             (lambda: krylov.cg(A, np.ones(5), M=3), "an operator or a function"),
             (lambda: krylov.LinearOperator((5, 5), lambda x: x).T, "no rmatvec"),
             (lambda: npb.matrix("Z"), "one of S, W, A, B, C"),
@@ -270,7 +274,7 @@ def test_mistakes_are_told(nprocs: int) -> None:
     bsp.run(main, nprocs=nprocs)
 
 
-@pytest.mark.parametrize("variant", ["classic", "pipelined"])
+@pytest.mark.parametrize("variant", ["standard", "classic", "pipelined"])
 def test_cg_stops_where_there_is_no_next_step(variant: str) -> None:
     """Of an indefinite matrix a direction may have no curvature: not solved, and no exception."""
 
@@ -751,6 +755,7 @@ def tell(name, x, info):
 
 slow = lambda _: time.sleep(0.01 if proc.pid == 0 else 0)
 tell("classic", *krylov.cg(A, b, variant="classic", callback=slow))
+tell("standard", *krylov.cg(A, b, variant="standard", callback=slow))
 tell("pipelined", *krylov.cg(A, b, variant="pipelined", M=krylov.jacobi(A), callback=slow))
 """
 

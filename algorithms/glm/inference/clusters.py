@@ -24,11 +24,11 @@ class ClusteredScores(NamedTuple):
     """The sum over clusters of the outer products of their summed scores, (d, d), and the number of clusters."""
 
     meat: np.ndarray
-    count: int
+    clusters: int
 
     def correction(self, n_rows: float, d: int) -> float:
         """Return the factor by which the covariance of few clusters is too small."""
-        return self.count / (self.count - 1) * (n_rows - 1) / max(n_rows - d, 1)
+        return self.clusters / (self.clusters - 1) * (n_rows - 1) / max(n_rows - d, 1)
 
 
 def clustered_scores(of: Survey, beta: np.ndarray) -> ClusteredScores:
@@ -55,7 +55,7 @@ def clustered_scores(of: Survey, beta: np.ndarray) -> ClusteredScores:
 
 def _own_sums(of: Survey, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the labels of this process's clusters and the sums of their scores: (count, d)."""
-    labels, codes = np.unique(of.rows.clusters, return_inverse=True)
+    labels, codes = np.unique(np.asarray(of.rows.clusters), return_inverse=True)
     sums = np.zeros((len(labels), of.d))
     for rows, X in chunks(of):
         score = of.family.expansion(predictor(of, X, beta, rows), of.rows.y[rows]).score
