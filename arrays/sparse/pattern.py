@@ -273,7 +273,7 @@ def made(
 def _bytes_of(*arrays: np.ndarray) -> bytes:
     found = xxh3_64()
     for array in arrays:
-        found.update(np.ascontiguousarray(array).tobytes())
+        found.update(np.ascontiguousarray(array).data)
     return found.digest()
 
 

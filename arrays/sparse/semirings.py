@@ -8,6 +8,7 @@ The zero is the identity of `add`, and the product of a zero and anything is a z
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from bsp.abstract.work import counter
 from bsp.arrays.errors import ArrayError
 from bsp.arrays.expressions.graph import DType
 
+_LONG, _EMPTY = 256, 16  # entries of a row, and columns for each of them, from which on and up to which it is full
 _PRODUCTS = 1 << 20  # products of entries that are in memory at a time, of more than one row
 
 
@@ -104,9 +106,29 @@ def product_of(left: Any, right: Any, semiring: Semiring) -> scipy.sparse.csr_ar
     """
     if semiring.plain:
         counter.flops("elementwise", 2.0 * float(np.diff(right.indptr)[left.indices].sum()))
-        return (left @ right).tocsr()
+        return _ordered((left @ right).tocsr())
     parts = [_rows_of(left, right, low, high, semiring) for low, high in _pieces(left, right)]
     return scipy.sparse.vstack(parts, format="csr") if len(parts) > 1 else parts[0]
+
+
+def _ordered(rows: Any) -> Any:
+    """Sort the entries of each row of a product by column, in place; return the rows.
+
+    Where rows are long and nearly full, as products of random matrices are, putting them at their places in an empty
+    row takes a quarter of the time of sorting.
+    """
+    if rows.has_sorted_indices or rows.nnz < rows.shape[0] * max(_LONG, rows.shape[1] / _EMPTY):
+        rows.sort_indices()
+        return rows
+    present, values = np.zeros(rows.shape[1], bool), np.empty(rows.shape[1], rows.dtype)
+    for begin, end in pairwise(rows.indptr.tolist()):
+        columns, data = rows.indices[begin:end], rows.data[begin:end]
+        values[columns], present[columns] = data, True
+        columns[:] = np.flatnonzero(present)
+        data[:] = values[columns]
+        present[columns] = False
+    rows.has_sorted_indices = rows.has_canonical_format = True
+    return rows
 
 
 def _pieces(left: Any, right: Any) -> Iterator[tuple[int, int]]:
