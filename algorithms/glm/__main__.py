@@ -113,6 +113,8 @@ def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary]:
     twice = next((name for k, name in enumerate(roles) if name in roles[:k]), None)
     if twice is not None:
         raise ValueError(f"column {twice!r} is given two roles")
+    if options.clusters is not None and options.robust:
+        raise ValueError("--robust and --clusters: one kind of standard errors; clustered ones are robust too")
     columns, exclude = _names(options.columns), _names(options.exclude)
     for name in roles:
         if name in exclude:

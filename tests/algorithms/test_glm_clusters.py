@@ -106,6 +106,7 @@ def test_few_clusters_are_noted_and_one_is_refused() -> None:
         (False, VILLAGE, "one of them needs the other"),
         ("cluster", None, "one of them needs the other"),
         ("cluster", np.where(VILLAGE == 2, np.nan, VILLAGE), "clusters has missing labels"),
+        ("cluster", [None, *map(str, VILLAGE[1:])], "clusters has missing labels"),
         ("cluster", VILLAGE[1:], "inconsistent numbers of samples"),
     ],
 )
@@ -132,6 +133,8 @@ def test_the_command_line_takes_the_column(tmp_path: Path) -> None:
     done = subprocess.run(
         [*words, "--clusters", "village", "--json", "-"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
+    both = subprocess.run([*words, "--clusters", "village", "--robust"], cwd=tmp_path, capture_output=True, text=True)
+    assert (both.returncode, "one kind of standard errors" in both.stderr) == (2, True)
     told = json.loads(done.stdout)
     known = fitted(1, "poisson", COUNTS, VILLAGE).standard_errors_
     assert_allclose([each["error"] for each in told["coefficients"]], known, rtol=1e-6)

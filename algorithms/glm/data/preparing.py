@@ -179,7 +179,9 @@ def _response(values: Any) -> tuple[np.ndarray, bool]:
 
 def _check_labels(clusters: Any) -> None:
     """Raise DataError if a row has no label of its cluster."""
-    if clusters is not None and clusters.dtype.kind in "fO" and (clusters != clusters).any():
+    if clusters is None or clusters.dtype.kind not in "fO":
+        return
+    if any(label is None or label != label for label in clusters.tolist()):
         raise DataError("clusters has missing labels: each row is in one")
 
 

@@ -55,7 +55,8 @@ def clustered_scores(of: Survey, beta: np.ndarray) -> ClusteredScores:
 
 def _own_sums(of: Survey, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the labels of this process's clusters and the sums of their scores: (count, d)."""
-    labels, codes = np.unique(np.asarray(of.rows.clusters), return_inverse=True)
+    given = np.asarray(of.rows.clusters)
+    labels, codes = np.unique(given.astype(str) if given.dtype == object else given, return_inverse=True)
     sums = np.zeros((len(labels), of.d))
     for rows, X in chunks(of):
         score = of.family.expansion(predictor(of, X, beta, rows), of.rows.y[rows]).score
