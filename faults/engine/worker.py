@@ -94,7 +94,7 @@ class AgentTransport:
         self._me, self._first = asked.element, asked.first
         self._told = not asked.first  # lasting injected faults have been logged, by this worker or an earlier one
         self.states: dict[int, State | None] = {}  # of the processes here, at the last head
-        self.erred = 0  # bytes written to standard error
+        self.errors = _Errors(self)
         self.final = b""  # digest of the state in which the last loop was left
 
     # ---------------------------------------------------------------------- the exchange
@@ -389,9 +389,10 @@ class WorkerRecovery:
         digest = _digest(data) if data is not None else b""
         if place.final:
             transport.final = digest
+        transport.errors.flush()
         passed = Snapshot(
             transport.index, transport.heads, place.loop, place.round, place.final, transport.exchange, self._start,
-            transport.element.superstep, digest, None if place.left else data, self._said, transport.erred,
+            transport.element.superstep, digest, None if place.left else data, self._said, transport.errors.sent,
         )  # fmt: skip
         transport.wire.send(Head(transport.index, transport.life, asks, place.entry, passed))
         transport.given = passed
@@ -467,7 +468,8 @@ class WorkerRecovery:
             task.place.round, task.place.final, task.place.entry = snapshot.round, snapshot.final, False
         transport.exchange, transport.heads, self._start = snapshot.exchange, snapshot.head, snapshot.start
         transport.element.superstep = snapshot.superstep
-        transport.superstep, transport.erred = -1, snapshot.erred
+        transport.superstep = -1
+        transport.errors.go_on_from(snapshot.erred)
         if snapshot.final:
             transport.final = snapshot.digest
 
@@ -494,21 +496,36 @@ class WorkerRecovery:
 
 
 class _Errors:
-    """The worker's `sys.stderr`: it sends text to bsprun, which shows each bundle's once."""
+    """The worker's `sys.stderr`: it sends whole lines to bsprun, which shows each bundle's once.
+
+    Like Python's own, it holds text until a line ends or `flush`: `print` writes each argument by itself, and pieces
+    of the lines of two processes must not be mixed.
+    """
 
     def __init__(self, transport: AgentTransport) -> None:
         self._transport = transport
+        self._held = ""
+        self.sent = 0  # bytes
 
     def write(self, text: str) -> int:
-        """Send text to the agent at once."""
-        data = text.encode("utf-8", "replace")
-        transport = self._transport
-        transport.wire.send(Erred((transport.index, transport.life, transport.erred, data)))
-        transport.erred += len(data)
+        """Send the text and what was held to the agent if a line ends in it; hold it otherwise."""
+        self._held += text
+        if "\n" in text or "\r" in text:
+            self.flush()
         return len(text)
 
     def flush(self) -> None:
-        """Do nothing: no text is buffered."""
+        """Send the text that is held."""
+        data, self._held = self._held.encode("utf-8", "replace"), ""
+        if data:
+            transport = self._transport
+            transport.wire.send(Erred((transport.index, transport.life, self.sent, data)))
+            self.sent += len(data)
+
+    def go_on_from(self, sent: int) -> None:
+        """Go on with a state before which `sent` bytes had been sent."""
+        self.flush()
+        self.sent = sent
 
     def isatty(self) -> bool:
         """Return False."""
@@ -545,7 +562,7 @@ def work(settings: dict[str, Any], program: list[str]) -> Callable[[socket.socke
         bundle, number = asked.bundle, asked.life
         profile = settings.get("machine")
         machine = DEFAULT if profile is None else to_machine(profile)
-        sys.stderr = _Errors(transport)
+        sys.stderr = transport.errors
         # Show where a SIGSEGV in C code comes from, once for all clones: only the first workers on the first
         # clones' elements do it, on the standard error that bsprun passes on.
         if asked.first and asked.element < settings["bundles"]:
@@ -566,6 +583,7 @@ def work(settings: dict[str, Any], program: list[str]) -> Callable[[socket.socke
                 _raise_in(hosted.tasks[0], mine, transport)
             with hosting(hosted):
                 verdict = hosted.run()
+            transport.errors.flush()
             wire.send(_end(bundle, number, verdict.status, explanation(verdict), transport.final))
         wire.receive()  # the agent closes the channel when the job is over
 

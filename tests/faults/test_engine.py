@@ -204,6 +204,20 @@ def test_standard_error_is_shown_once(tmp_path: Path) -> None:
     assert sorted(done.stderr.splitlines()) == ["a warning of 0", "a warning of 1"]
 
 
+@pytest.mark.jobs
+def test_lines_of_standard_error_stay_whole(tmp_path: Path) -> None:
+    """`print` writes each argument by itself."""
+    text = 'for k in range(300):\n    print("line", k, "of", proc.pid, file=sys.stderr)\nproc.sync()\n'
+    done = bsprun("-p", 2, "-n", 2, "--clones", 2, script(tmp_path, text))
+    assert sorted(done.stderr.splitlines()) == sorted(f"line {k} of {pid}" for k in range(300) for pid in range(2))
+
+
+@pytest.mark.jobs
+def test_standard_error_without_the_end_of_a_line_is_shown(tmp_path: Path) -> None:
+    program = script(tmp_path, 'print("all is", end=" ", file=sys.stderr)\nproc.sync()\nsys.stderr.write("well")\n')
+    assert bsprun("-p", 1, "--clones", 2, program).stderr == "all is well"
+
+
 ROUNDS = """
 import glob
 sys.stderr.write(f"before {proc.pid}\\n")
