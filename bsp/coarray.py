@@ -33,10 +33,12 @@ from bsp.errors import (
 )
 from bsp.interpreter.stand_ins import IN_PLACE, NotAValue
 from bsp.source import NOWHERE, SourceLine, assigned_name, here
+from bsp.transport.packet import DIRECT_BYTES
 from bsp.values.effects import Deferred, Get, Put, PutEach, ScalarPuts
 from bsp.values.operations import KNOWN, operation
 from bsp.values.partition import by_process
 from bsp.values.payload import is_abstract
+from bsp.values.records import PUT, address_of
 from bsp.values.region import At, OutOfRange, Region, Shape, plain, resolve
 
 if TYPE_CHECKING:
@@ -129,6 +131,9 @@ class Coarray(NotAValue):
         self._high: Any = 0
         self._lengths = [_UNKNOWN] * task.nprocs
         self._batch: list[tuple[int, int, Any]] | None = None
+        self._address = address_of(context.id, index, task.pid)
+        # whether small puts are records; --check needs the line of each, and arrays without values have no bytes
+        self._travels_small = not (task.element.checking or task.element.abstract or not local.itemsize)
         self._aliased = aliased
         if local.ndim == 1 and not aliased:
             if local.dtype.kind == "f":
@@ -223,12 +228,18 @@ class Coarray(NotAValue):
         array = values if type(values) is np.ndarray and values.dtype == self._dtype else self._cast(values, "put")
         self._close_batch()
         if self._shapes is not None or dest == self._task.pid:
-            self._outbox.effects.append(self._put(dest, array, at, op_name, buffered, self._noted()))
+            small = buffered and op is None and self._travels_small and array.nbytes < DIRECT_BYTES
+            if small and at is Ellipsis and array.shape == self._shape_of(dest) and array.dtype == self._dtype:
+                self._outbox.effects.append((PUT, dest, self._address, 0, array.tobytes(), self))
+            else:
+                self._outbox.effects.append(self._put(dest, array, at, op_name, buffered, small, self._noted()))
             return
         held = _copy(array) if buffered else array
         held_at = self._own_index(at, "put")
         line = here()
-        self._outbox.effects.append(Deferred(lambda: [self._put(dest, held, held_at, op_name, False, line)], line))
+        self._outbox.effects.append(
+            Deferred(lambda: [self._put(dest, held, held_at, op_name, False, False, line)], line)
+        )
 
     def get(self, source: int, at: At = ...) -> Pending:
         """Read `local[at]` of process `source` when this superstep ends; return a Pending.
@@ -364,10 +375,13 @@ class Coarray(NotAValue):
 
     # ---------------------------------------------------------------- effects from checked calls
 
-    def _put(self, dest: int, array: np.ndarray, at: Any, op: str | None, buffered: bool, line: SourceLine) -> Put:
+    def _put(
+        self, dest: int, array: np.ndarray, at: Any, op: str | None, buffered: bool, small: bool, line: SourceLine
+    ) -> Any:
         """Return the effect of a put whose dest, dtype and op have been checked.
 
         buffered : copy `array` now; else hold the caller's memory where dtype and order allow it.
+        small : whether it may be a record (`bsp.values.records`), if its region is one range.
         """
         region = self._resolve(dest, at, PutOutOfRange, "put", array, line)
         if array.shape != region.shape:
@@ -380,6 +394,8 @@ class Coarray(NotAValue):
                         f"put of values of shape {array.shape} into a region of shape {region.shape} of "
                         f"{self._name} on process {dest}: they do not broadcast{self._place(line)}"
                     ) from None
+        if small and region.index is None and array.dtype == self._dtype and array.nbytes < DIRECT_BYTES:
+            return PUT, dest, self._address, region.start * self._dtype.itemsize, array.tobytes(), self
         if buffered:
             held = self._task.element.staging.copy(array, self._dtype)
         elif array.dtype == self._dtype and array.flags.c_contiguous:

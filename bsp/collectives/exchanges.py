@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import pickle
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +15,7 @@ from bsp.collectives.domains import Domains
 from bsp.collectives.sizes import levels_of
 from bsp.collectives.steps import Steps, joined, own_copy, pack, unpack
 from bsp.errors import ShapeError
-from bsp.values.payload import Packed, dumps, is_abstract
+from bsp.values.payload import PLAIN, Packed, dumps, is_abstract
 
 if TYPE_CHECKING:
     from bsp.processes import Process
@@ -86,8 +89,12 @@ def alltoall(
     steps = Steps(proc, text, group, chosen.name)
     if steps.takes_part and len(values) != steps.n:
         raise ShapeError(f"{text} of {len(values)} values for {steps.n} processes: one for each{proc._place()}")
-    held = chosen.run(steps, [pack(value, proc, text) for value in values] if steps.takes_part else [])
-    return [unpack(part) for part in steps.of_all(held)] if steps.takes_part else None
+    given = values if steps.takes_part else ()
+    held = chosen.run(steps, [dumps(value) if type(value) in PLAIN else pack(value, proc, text) for value in given])
+    if not steps.takes_part:
+        return None
+    loads = pickle.loads  # as `unpack`, without a call for each value
+    return [loads(part) if isinstance(part, bytes) else part for part in steps.of_all(held)]
 
 
 @ALLTOALL.algorithm("one-phase", lambda at: [at.all_to_all(at.n, (at.p - 1) * at.n)])
@@ -108,15 +115,23 @@ def _logarithmic(steps: Steps, packed: list[Packed]) -> dict[int, Packed]:
     At any time every process has one value for each distance, so bundles need no addresses.
     """
     n = steps.n
-    held = [own_copy(packed[(steps.me + distance) % n]) for distance in range(n)] if steps.takes_part else []
+    held = [*packed[steps.me :], *packed[: steps.me]] if steps.takes_part else []
+    held = [value if isinstance(value, bytes) else value.copy() for value in held]
     for j in range(levels_of(steps.proc.nprocs, 2)):
-        moving = [distance for distance in range(n) if distance >> j & 1]
+        moving, chosen = _moving(n, j)
         if moving and steps.takes_part:
-            steps.post([(steps.me + (1 << j)) % n], dumps([held[distance] for distance in moving]))
+            steps.post([(steps.me + (1 << j)) % n], dumps(list(chosen(held))))
         for part in steps.step().values():
             for distance, value in zip(moving, unpack(part), strict=True):
                 held[distance] = value
     return {(steps.me - distance) % n: value for distance, value in enumerate(held)}
+
+
+@lru_cache(maxsize=64)
+def _moving(n: int, j: int) -> tuple[list[int], Callable[[list[Packed]], Iterable[Packed]]]:
+    """Return the distances whose values move on in superstep j, and a function that picks these out of all values."""
+    moving = [distance for distance in range(n) if distance >> j & 1]
+    return moving, itemgetter(*moving) if len(moving) > 1 else lambda held: [held[distance] for distance in moving]
 
 
 @ALLTOALL.algorithm(

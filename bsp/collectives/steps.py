@@ -21,6 +21,7 @@ from bsp.transport.header import digest
 from bsp.transport.packet import DIRECT_BYTES
 from bsp.values.effects import Row, Send
 from bsp.values.payload import Packed, Weighed, as_array, dumps, is_abstract, is_array, size_of
+from bsp.values.records import VALUE, address_of
 
 if TYPE_CHECKING:
     from bsp.cost.choice import Choice
@@ -90,6 +91,10 @@ class Steps:
         if not self._all_take_part:
             self.post(range(first, self.n), value)
             return
+        if type(value) is bytes and len(value) < DIRECT_BYTES:
+            address = address_of(self._channel.id, 0, self.me)
+            self._channel.outbox.effects.append((VALUE, first, address, self.n, value, None))
+            return
         array, pickled = (None, value) if isinstance(value, bytes) else (value, None)
         self._channel.outbox.effects.append(
             Send(
@@ -158,6 +163,8 @@ class Steps:
         Raises SyncMismatch if one has sent nothing, because it named another group.
         """
         wanted = range(self.n if count is None else count)
+        if len(arrived) == self.n:
+            return [arrived[rank] for rank in wanted]
         missing = [self.ranks[rank] for rank in wanted if rank not in arrived]
         if missing:
             raise self.failed(

@@ -6,7 +6,8 @@ announces BLOCKS, straight into their owners; (4) replies follow where a header 
 applied in the order of D1, and messages are handed out in the order of D2.
 
 A superstep with nothing but small puts and messages takes a shorter way (`small_packets`, `deliver_small`): one
-exchange, and what arrives is applied as it is read.
+exchange, and what arrives is applied as it is read.  If there are only small puts and values for all, which
+`bsp.values.records` packs, no boundary is made at all.
 
 Gets are read before any put is written, so they return the contents as they stood when every process
 reached the boundary (D1).  Step (3) writes into coarrays before step (5), which is allowed only for blocks
@@ -17,7 +18,7 @@ memory, those of gets and borrowed ones, are copied first where a put would writ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -26,9 +27,11 @@ import numpy as np
 from bsp.engine.delivery import Range, Ranges, address_range, alone, asked_items, read, write, written_range
 from bsp.transport import header as h
 from bsp.transport.base import Blocks
+from bsp.transport.compiled import apply
 from bsp.transport.packet import DIRECT_BYTES, Arrival, Packet, Pickle, decode, opened, plain_put, pooled_pickle
 from bsp.values.effects import Effect, Get, Put, PutEach, Row, Send
 from bsp.values.payload import items_in, received
+from bsp.values.records import PUT, VALUE
 
 if TYPE_CHECKING:
     from bsp.coarray import Coarray
@@ -45,7 +48,7 @@ class Boundary:
     """
 
     __slots__ = (
-        "_arrivals", "_asked", "_element", "_here", "_lends", "_ordered", "_packets", "_small", "_transport", "sent",
+        "_arrivals", "_asked", "_element", "_lends", "_ordered", "_packets", "_small", "_transport", "here", "sent",
     )  # fmt: skip
 
     def __init__(self, element: Element, effects: Sequence[Effect]) -> None:
@@ -55,7 +58,7 @@ class Boundary:
         self.sent = effects
         self._small = True  # whether there is nothing here but small puts and messages
         self._lends = False  # whether something issued here still refers to memory that this superstep may write to
-        self._here: list[Effect] = []
+        self.here: list[Effect] = []  # those for processes here
         self._packets: dict[int, Packet] = {}
         self._asked: dict[int, list[Get]] = {}
         owner, index = element.owner, element.index
@@ -70,7 +73,7 @@ class Boundary:
                         # receivers on other elements: the packet refers to the same array, so those here get a copy
                         borrowed = effect.borrowed or len(effect.dests) > len(dests)
                         self._lends = self._lends or (borrowed and not effect.shared)
-                        self._here.append(effect.to(dests, borrowed))
+                        self.here.append(effect.to(dests, borrowed))
                     else:
                         self._packet(k).add(effect, dests)
             elif isinstance(effect, Row):
@@ -84,7 +87,7 @@ class Boundary:
                 if k != index:
                     self._packet(k).add(effect)
                     continue
-                self._here.append(effect)
+                self.here.append(effect)
                 if isinstance(effect, Put):
                     self._lends = self._lends or effect.borrowed
                     self._small = self._small and effect.values.nbytes < DIRECT_BYTES
@@ -95,7 +98,7 @@ class Boundary:
             effect.array, effect.borrowed = effect.array.copy(), False
         for k in range(self._element.owner[effect.dests[0]], self._transport.elements):
             if k == self._element.index:
-                self._here.append(effect)
+                self.here.append(effect)
                 self._lends = self._lends or (effect.borrowed and not effect.shared)
             else:
                 self._packet(k).add(effect)
@@ -105,7 +108,7 @@ class Boundary:
         for k in range(self._transport.elements):
             part = row.part(self._element.layout.pids(k))
             if k == self._element.index:
-                self._here.append(part)
+                self.here.append(part)
             else:
                 self._packet(k).add(part)
 
@@ -157,42 +160,6 @@ class Boundary:
                 return None
         return encoded
 
-    def deliver_small(self, packets: dict[int, bytes | memoryview]) -> list[tuple[int, bytes]]:
-        """Apply everything, in D1's and D2's order; return the texts that arrived.
-
-        packets : those of the other elements, none of which has more to deliver.
-        """
-        element, index = self._element, self._element.index
-        texts: list[tuple[int, bytes]] = []
-        for k in sorted([*packets, index]) if packets else (index,):
-            if k == index:
-                self._apply(self._here)
-                continue
-            records, printed = opened(packets[k])
-            texts += printed
-            for record in records:
-                if (put := plain_put(record)) is not None:
-                    dest, context, coarray, start, stop, data = put
-                    target = element.instance(dest, context, coarray)
-                    target._flat[start:stop] = items_in(data, target._dtype, stop - start)
-                elif (given := pooled_pickle(record)) is not None:
-                    element.take(*given)
-                else:
-                    self._apply(decode([record], [], element.dtype_of, element.landing).effects)
-        return texts
-
-    def _apply(self, effects: Sequence[Effect]) -> None:
-        """Write puts, and hand out messages, in their order."""
-        element = self._element
-        for effect in effects:
-            if isinstance(effect, Send):
-                element.hand_out(effect)
-            elif isinstance(effect, Put | PutEach):
-                write(effect, element.coarray(effect))
-            else:
-                assert isinstance(effect, Row)
-                element.take_row(effect)
-
     # ---------------------------------------------------------------------------- in
 
     def receive(self, flags: int) -> list[Effect]:
@@ -204,9 +171,9 @@ class Boundary:
         self._arrivals = {
             k: decode(*opened(data), dtype_of, landing) for k, data in self._transport.packets(flags).items()
         }
-        self._ordered = self._here
+        self._ordered = self.here
         if self._arrivals:
-            self._arrivals[self._element.index] = Arrival(self._here, [], [])
+            self._arrivals[self._element.index] = Arrival(self.here, [], [])
             # elements hold blocks of consecutive pids: their order is the pids'
             self._ordered = [effect for k in sorted(self._arrivals) for effect in self._arrivals[k].effects]
         return self._ordered
@@ -263,7 +230,7 @@ class Boundary:
         A borrowed value must arrive as it was at the boundary, so it is copied before the first write.  Elsewhere no
         copy is made.
         """
-        for effect in self._here:
+        for effect in self.here:
             if isinstance(effect, Put) and effect.borrowed and written.meet(address_range(effect.values)):
                 effect.values = effect.values.copy()
             elif isinstance(effect, Send) and effect.array is not None:
@@ -358,6 +325,50 @@ class Boundary:
         self._transport.blocks(out, into, self._element.superstep)
         # a view into the shared block becomes an array of the receiver's own (D9)
         return [(get, values.copy() if values.base is not None else values) for get, values in answers]
+
+
+def deliver_small(
+    element: Element, packets: Mapping[int, bytes | memoryview], here: Sequence[Effect]
+) -> list[tuple[int, bytes]]:
+    """Apply everything that elements have sent, in D1's and D2's order; return the texts that arrived.
+
+    packets : by element, this one too, none of which has more to deliver.
+    here : effects of processes here for each other, which are in no packet.
+    """
+    texts: list[tuple[int, bytes]] = []
+    for k in sorted(packets):
+        data = packets[k]
+        if k == element.index:
+            _apply(element, here)
+        if not data:
+            continue
+        if data[0] in (PUT, VALUE):
+            apply(data, element.tasks, element.tasks[0].pid, element.take)
+            continue
+        records, printed = opened(data)
+        texts += printed
+        for record in records:
+            if (put := plain_put(record)) is not None:
+                dest, context, coarray, start, stop, values = put
+                target = element.instance(dest, context, coarray)
+                target._flat[start:stop] = items_in(values, target._dtype, stop - start)
+            elif (given := pooled_pickle(record)) is not None:
+                element.take(*given)
+            else:
+                _apply(element, decode([record], [], element.dtype_of, element.landing).effects)
+    return texts
+
+
+def _apply(element: Element, effects: Sequence[Effect]) -> None:
+    """Write puts, and hand out messages, in their order."""
+    for effect in effects:
+        if isinstance(effect, Send):
+            element.hand_out(effect)
+        elif isinstance(effect, Put | PutEach):
+            write(effect, element.coarray(effect))
+        else:
+            assert isinstance(effect, Row)
+            element.take_row(effect)
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

@@ -6,8 +6,8 @@ as everything small for that element.  All elements read all headers, so they co
 deliver, register coarrays first, or raise the same exception on every process.  No other
 synchronisation exists: the exchange of packets is the barrier.
 
-A superstep in which no process has anything to deliver, to register or to report takes the shortest way:
-the exchange of one header (`Transport.quiet`).
+A superstep in which no process has more to deliver than small puts and values, and nothing to register or to report,
+takes a shorter way: one exchange of headers with packets behind them (`Transport.small`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from bsp.cost.model import DEFAULT, Machine
-from bsp.engine.boundary import Boundary
+from bsp.engine.boundary import Boundary, deliver_small
 from bsp.engine.layout import Hosting
 from bsp.engine.pool import Pool
 from bsp.engine.registration import Entry, agree
@@ -44,6 +44,7 @@ from bsp.interpreter.imports import Imports
 from bsp.source import NOWHERE, SourceLine, is_ours, traceback_of
 from bsp.transport import header as h
 from bsp.transport.base import Solo, Transport
+from bsp.transport.compiled import pack
 from bsp.values.effects import Effect, Get, Put, PutEach, Row, Send
 from bsp.values.payload import Packed, received
 
@@ -299,7 +300,8 @@ class Element:
         first = tasks[0].call
         digest = first.digest
         flags = hint = 0
-        busy, printed = self.checking, False
+        outboxes: list[list[Any]] = []
+        printed = False
         bad = -1
         for task in tasks:
             call = task.call
@@ -316,28 +318,20 @@ class Element:
                 bad = task.pid if bad < 0 else bad
             for context in call.contexts:
                 if context.outbox.effects:
-                    busy = True
+                    outboxes.append(context.outbox.effects)
                 if context.releases or context.registered != len(context.coarrays):
                     flags |= h.REGISTERED
             if task.text is not None and task.text.tell():
-                busy = printed = True
-        if not (busy or flags or hint):
-            if self.transport.quiet(self.superstep, digest):
-                self.hint = 0
-                self._advance()
-                return
-            headers = self.transport.headers()
-            boundary = Boundary(self, ())
-        elif flags or hint or printed or self.watched:
+                printed = True
+        if flags or hint or printed or self.watched:
             boundary, headers = self._tell(digest, flags, bad, hint)
         else:
-            boundary = Boundary(self, self._drain())
-            more = self._exchange_small(boundary, digest)
+            more = self._exchange_small(outboxes, digest)
             if more is None:
                 self.hint = 0
                 self._advance()
                 return
-            headers = more
+            boundary, headers = more
         seen, self.hint = h.combined(headers, headers[self.index])
         if seen & h.REGISTERED and not seen & h.FAULTS:
             if not self._register():
@@ -368,20 +362,29 @@ class Element:
             self.recorder is not None or self.progress is not None or self.checking or self.abstract is not None
         )  # fmt: skip
 
-    def _exchange_small(self, boundary: Boundary, digest: bytes) -> list[h.Header] | None:
-        """Exchange and deliver small puts and messages, if there is nothing else on any element.
+    def _exchange_small(self, outboxes: list[list[Any]], digest: bytes) -> tuple[Boundary, list[h.Header]] | None:
+        """Exchange and deliver nothing, or small puts and messages, if there is nothing else on any element.
 
-        Else return the headers of all elements, as `_tell` does.
+        Else return the boundary and the headers of all elements, as `_tell` does.
         """
-        packets = boundary.small_packets()
-        if packets is None or any(task.fault for task in self.tasks):
-            return self._tell(digest, 0, -1, 0, boundary)[1]
-        came = self.transport.small(self.superstep, digest, packets)
+        transport, boundary = self.transport, None
+        packets = pack(outboxes, self.owner, transport.elements, self.index, transport.room()) if outboxes else {}
+        if packets is None:
+            boundary = Boundary(self, self._drain())
+            packets = boundary.small_packets()
+            if packets is None or any(task.fault for task in self.tasks):
+                return self._tell(digest, 0, -1, 0, boundary)
+        mine = packets.pop(self.index, b"")
+        came = transport.small(self.superstep, digest, packets)
         if came is None:
-            return self.transport.headers()
-        texts = boundary.deliver_small(came)
-        if texts:
-            self._print(texts)
+            return boundary or Boundary(self, self._drain()), transport.headers()
+        if boundary is None:
+            for effects in outboxes:
+                effects.clear()
+        if mine or boundary or came:
+            texts = deliver_small(self, {**came, self.index: mine}, boundary.here if boundary else ())
+            if texts:
+                self._print(texts)
         return None
 
     def _tell(

@@ -25,7 +25,7 @@ from bsp.errors import BoundaryInImport, BspError, EffectsLost, Forked, WrongThr
 from bsp.interpreter.belongings import Belongings
 from bsp.interpreter.generators import GlobalStreams
 from bsp.interpreter.profilers import paused, resumed
-from bsp.source import SourceLine, here, importing, traceback_of, user_line
+from bsp.source import NOWHERE, SourceLine, here, importing, traceback_of, user_line
 from bsp.transport.header import digest
 from bsp.values.effects import Outbox
 
@@ -225,7 +225,7 @@ class Task:
         for context in self.contexts.values():
             effects = context.outbox.effects
             if effects:
-                line = effects[0].line
+                line = getattr(effects[0], "line", NOWHERE)
                 first = f"the first at {line}" if line else "bsprun --check names the line of the first"
                 raise EffectsLost(
                     f"process {self.pid} ends with {len(effects)} put, get or send call(s) issued after its last "

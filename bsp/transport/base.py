@@ -7,6 +7,7 @@ the same order, so exchanges need no names.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,15 +35,12 @@ class Transport(Protocol):
     def agreed_clock(self) -> float:
         """Return element 0's clock at the time it reached the last boundary: the same value on every element."""
 
-    def quiet(self, superstep: int, digest: bytes) -> bool:
-        """Exchange headers for an element without data or faults; return whether no other element has any either.
-
-        Collective: the other elements call this or `control`.
-        """
-
-    def small(self, superstep: int, digest: bytes, packets: dict[int, bytes]) -> dict[int, bytes | memoryview] | None:
+    def small(
+        self, superstep: int, digest: bytes, packets: dict[int, bytes]
+    ) -> Mapping[int, bytes | memoryview] | None:
         """Exchange headers and packets that fit into slots, for an element with nothing else; return the others'.
 
+        Collective: the other elements call this or `control`.
         Returns None if another element has more, or a fault: `headers` and `packets` follow, as after `control`.
         """
 
@@ -95,12 +93,9 @@ class Solo:
         """Return the clock at the last boundary."""
         return self._agreed
 
-    def quiet(self, superstep: int, digest: bytes) -> bool:
-        """Return True: a single element never disagrees."""
-        self._agreed = time.perf_counter() - self._began
-        return True
-
-    def small(self, superstep: int, digest: bytes, packets: dict[int, bytes]) -> dict[int, bytes | memoryview] | None:
+    def small(
+        self, superstep: int, digest: bytes, packets: dict[int, bytes]
+    ) -> Mapping[int, bytes | memoryview] | None:
         """Return no packets: there are no other elements."""
         self._agreed = time.perf_counter() - self._began
         return {}

@@ -8,7 +8,8 @@ program that repeats small supersteps needs one MPI call for each.
 from __future__ import annotations
 
 import pickle
-import time
+from collections.abc import Mapping
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -18,17 +19,15 @@ from bsp.cost.choice import Choice
 from bsp.cost.model import DEFAULT, Machine
 from bsp.errors import LocalMistake
 from bsp.source import here
+from bsp.transport.compiled import fill, read
 from bsp.transport.exchange import Blocks, ExchangeSizes, checked, choose_large, choose_small, exchange
 from bsp.transport.header import (
     BODY,
     SIZE,
     Header,
     clock_of,
-    pack_quiet,
-    pack_small,
     set_body,
     set_inline,
-    small_inline,
     unpack,
 )
 
@@ -68,7 +67,7 @@ class MpiTransport:
     def restart_clock(self) -> None:
         """Set the clock to 0 after a barrier."""
         self.comm.Barrier()
-        self._began = time.perf_counter()
+        self._began = perf_counter()
 
     def close(self) -> None:
         """Free the communicator."""
@@ -86,60 +85,27 @@ class MpiTransport:
 
     def clock(self) -> float:
         """Return the seconds since the start, or since the clock was restarted."""
-        return time.perf_counter() - self._began
+        return perf_counter() - self._began
 
     def agreed_clock(self) -> float:
         """Return element 0's clock as it was sent at the last boundary."""
         return clock_of(self._into) if self._headers is None else self._headers[0].clock
 
-    def quiet(self, superstep: int, digest: bytes) -> bool:
-        """Exchange headers without packets; return True if all elements' are alike, clocks apart."""
-        mine = pack_quiet(time.perf_counter() - self._began, superstep, digest)
-        out = self._out
-        for offset in self._offsets:
-            out[offset : offset + SIZE] = mine
-        self._alltoall(self._out_spec, self._into_spec)
-        self._headers = None
-        into = self._into
-        compared = mine[8:]
-        for offset in self._offsets:
-            if into[offset + 8 : offset + SIZE] != compared:
-                self.headers()
-                self._bodies = {}
-                return False
-        return True
-
-    def small(self, superstep: int, digest: bytes, packets: dict[int, bytes]) -> dict[int, bytes | memoryview] | None:
+    def small(
+        self, superstep: int, digest: bytes, packets: dict[int, bytes]
+    ) -> Mapping[int, bytes | memoryview] | None:
         """Exchange headers and packets that fit into slots, for an element with nothing else; return the others'."""
-        out, into = self._out, self._into
-        sizes = list(map(len, packets.values()))
-        row = (len(sizes), sum(sizes), max(sizes)) if sizes else (0, 0, 0)
-        clock = time.perf_counter() - self._began
-        packed = pack_small(clock, superstep, digest, row)
-        for offset in self._offsets:
-            out[offset : offset + SIZE] = packed
-        for k, packet in packets.items():
-            offset = self._offsets[k]
-            set_inline(out, offset, len(packet))
-            out[offset + SIZE : offset + SIZE + len(packet)] = packet
+        slot = self._slot
+        mine = fill(self._out, slot, perf_counter() - self._began, superstep, digest, packets)
         self._alltoall(self._out_spec, self._into_spec)
         self._headers = None
         self._bodies = {}
-        found: dict[int, bytes | memoryview] = {}
-        longest = row[2]
-        for k, offset in enumerate(self._offsets):
-            if k == self.index:
-                continue
-            sent = small_inline(into, offset, superstep, digest)
-            if sent is None:
-                return None
-            inline, most = sent
-            if most > longest:
-                longest = most
-            if inline:
-                found[k] = bytes(into[offset + SIZE : offset + SIZE + inline])
-        if longest:
-            self._fit(longest)
+        came = read(self._into, slot, self.index, superstep, digest)
+        if came is None:
+            return None
+        found, theirs = came
+        if mine or theirs:
+            self._fit(max(mine, theirs))
         return found
 
     def headers(self) -> list[Header]:
@@ -201,8 +167,7 @@ class MpiTransport:
     def _fit(self, packet: int) -> None:
         """Use the smallest slot that would have held the largest packet of this superstep.
 
-        Not called if no element had a packet: an element of a quiet superstep may not have read the headers, and all
-        elements must use the same slot.
+        Not called if no element had a packet.
         """
         fitting = [slot for slot in _SLOTS if slot - SIZE >= packet]
         wanted = fitting[0] if fitting else _SLOTS[0]

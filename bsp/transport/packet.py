@@ -18,14 +18,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bsp.source import SourceLine
-from bsp.values.effects import Effect, Get, Put, PutEach, Row, Send
+from bsp.values.effects import Effect, Get, Put, PutEach, Row, Send, small_put
 from bsp.values.payload import items_in
+from bsp.values.records import PUT, VALUE, each
 from bsp.values.region import Region
 
 DIRECT_BYTES = 1 << 15
 
 _MARSHAL = 2  # the last version in which equal values have equal bytes, however often they are referenced
-_PUT, _PLAIN, _EACH, _GET, _SEND, _PICKLE, _ROW = range(7)
+_PUT, _PLAIN, _EACH, _GET, _SEND, _PICKLE, _ROW, _SMALL = range(8)
 
 
 @dataclass(slots=True)
@@ -127,8 +128,10 @@ class Arrival:
 Record = tuple[Any, ...]
 
 
-def opened(data: bytes | bytearray | memoryview) -> tuple[list[Record], list[tuple[int, bytes]]]:
+def opened(data: bytes | memoryview) -> tuple[list[Record], list[tuple[int, bytes]]]:
     """Return the records and the texts in a packet."""
+    if data and data[0] in (PUT, VALUE):
+        return [(_SMALL, *record) for record in each(data)], []
     records, texts = marshal.loads(data)
     return records, texts
 
@@ -167,7 +170,13 @@ def decode(
 
     for record in records:
         kind = record[0]
-        if kind == _PLAIN:
+        if kind == _SMALL:
+            _, of_kind, context, coarray, source, dest, start, data = record
+            if of_kind == VALUE:
+                effects.append(Send(source, range(dest, start), context, None, None, data, pooled=True))
+            else:
+                effects.append(small_put(dest, context, coarray, source, start, data, dtype_of(dest, context, coarray)))
+        elif kind == _PLAIN:
             _, source, dest, context, coarray, start, stop, inline = record
             known = items_in(inline, dtype_of(dest, context, coarray), stop - start)
             effects.append(Put(source, dest, context, coarray, Region(known.shape, start, stop), known, None))

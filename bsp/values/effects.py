@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from bsp.source import NOWHERE, SourceLine
+from bsp.values.payload import items_in
+from bsp.values.records import VALUE, Small, parts_of
 from bsp.values.region import Region
 
 
@@ -132,21 +134,39 @@ class ScalarPuts:
 Effect = Put | PutEach | Get | Send | Row
 
 
+def small_put(dest: int, context: int, coarray: int, source: int, start: int, data: bytes, dtype: np.dtype[Any]) -> Put:
+    """Return the put of bytes into a coarray of `dtype`, from byte `start` on."""
+    first = start // dtype.itemsize
+    values = items_in(data, dtype, len(data) // dtype.itemsize)
+    return Put(source, dest, context, coarray, Region(values.shape, first, first + values.size), values, None)
+
+
+def _effect_of(small: Small) -> Effect:
+    """Return a small effect (`bsp.values.records`) as an object."""
+    kind, dest, address, start, data, coarray = small
+    context, index, source = parts_of(address)
+    if kind == VALUE:
+        return Send(source, range(dest, start), context, None, None, data, pooled=True)
+    return small_put(dest, context, index, source, start, data, coarray.dtype)
+
+
 @dataclass(slots=True)
 class Outbox:
     """The effects that one process has issued in one context since its last boundary."""
 
-    effects: list[Effect | Deferred | ScalarPuts] = field(default_factory=list)
+    effects: list[Effect | Deferred | ScalarPuts | Small] = field(default_factory=list)
 
     def drain(self) -> list[Effect]:
         """Return all effects in issue order, and empty the outbox."""
         effects, self.effects = self.effects, []
         found: list[Effect] = []
         for effect in effects:
-            if isinstance(effect, ScalarPuts):
+            if type(effect) is tuple:
+                found.append(_effect_of(effect))
+            elif isinstance(effect, ScalarPuts):
                 found += effect.finish(effect.items)
             elif isinstance(effect, Deferred):
                 found += effect.resolve()
             else:
-                found.append(effect)
+                found.append(effect)  # type: ignore[arg-type]
         return found

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bsp.errors import UnknownOperation
-from bsp.values.payload import is_abstract
+from bsp.values.payload import PLAIN, is_abstract
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class Reduction:
 
         into : an array for the result, of `a`'s shape and dtype.
         """
+        if type(a) in PLAIN:
+            return self.scalar(a, b)
         if into is not None and self.elementwise:
             assert self.ufunc is not None
             return self.ufunc(a, b, out=into, casting="unsafe")

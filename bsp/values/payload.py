@@ -20,11 +20,16 @@ def is_abstract(value: Any) -> bool:
     return getattr(type(value), "is_abstract_array", False)
 
 
+# the types of most values that are no arrays: a value is looked at no further than its type
+PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
+
+
 def is_array(value: Any) -> bool:
     """Return whether a value travels as an array of numbers; NumPy's scalars are objects."""
-    if type(value) is np.ndarray:
+    kind = type(value)
+    if kind is np.ndarray:
         return not value.dtype.hasobject
-    return is_abstract(value) and not value.is_scalar
+    return kind not in PLAIN and is_abstract(value) and not value.is_scalar
 
 
 def as_array(value: Any, dtype: Any = None) -> np.ndarray:

@@ -140,19 +140,21 @@ class AgentTransport:
         """Return all bundles but this one."""
         return [b for b in range(self.elements) if b != self.index]
 
-    def quiet(self, superstep: int, digest: bytes) -> bool:
-        """Hold a control exchange with nothing to send; return whether all other bundles had nothing either."""
-        mine = h.pack_quiet(0.0, superstep, self._mixed(digest))
-        self._came = self._exchange(dict.fromkeys(self._others(), mine))
-        self._headers = []
-        if all(data == mine for data in self._came.values()):
-            return True
-        self._read_headers(h.Header._make(h.unpack(bytearray(mine), 0)))
-        return False
-
     def small(self, superstep: int, digest: bytes, packets: dict[int, bytes]) -> dict[int, bytes | memoryview] | None:
         """Hold a control exchange for a bundle with small packets and nothing else; return those of the others."""
+        if not packets:
+            mine = h.pack_quiet(0.0, superstep, self._mixed(digest))
+            self._came = self._exchange(dict.fromkeys(self._others(), mine))
+            self._headers = []
+            if all(data == mine for data in self._came.values()):
+                return {}
+            self._read_headers(h.Header._make(h.unpack(bytearray(mine), 0)))
+            return self._if_small(self._headers)
         headers = self.control(h.Header(0.0, superstep, 0, 0, digest, -1, 0, 0, 0, 0, 0), packets)
+        return self._if_small(headers)
+
+    def _if_small(self, headers: list[Header]) -> dict[int, bytes | memoryview] | None:
+        """Return the packets of the other bundles if none has more than small ones."""
         flags, hint = h.combined(headers, headers[self.index])
         return None if flags or hint else self.packets(flags)
 

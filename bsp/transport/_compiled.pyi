@@ -1,0 +1,13 @@
+from collections.abc import Callable
+from typing import Any
+
+def pack(
+    outboxes: list[list[Any]], owner: list[int], elements: int, index: int, room: int, /
+) -> dict[int, bytes] | None: ...
+def apply(packet: bytes | memoryview, tasks: list[Any], first: int, take: Callable[[int, bytes], Any], /) -> None: ...
+def fill(
+    slots: bytearray, slot: int, clock: float, superstep: int, digest: bytes, packets: dict[int, bytes], /
+) -> int: ...
+def read(
+    slots: bytearray, slot: int, index: int, superstep: int, digest: bytes, /
+) -> tuple[dict[int, bytes], int] | None: ...

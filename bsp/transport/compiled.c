@@ -1,0 +1,345 @@
+/* The small superstep in C: records.pack and records.apply, slots.fill and slots.read, whose docstrings say what they
+ * do.  Results are the same, byte for byte; tests/bsp/test_compiled.py compares them.  Layouts are little-endian.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <string.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "records and headers are copied as they lie in memory, which must be little-endian"
+#endif
+
+enum { PUT = 1, VALUE = 2 };
+
+/* ---- records: a head, and the data ---- */
+
+typedef struct {
+    uint8_t kind, unused[3];
+    uint32_t context, coarray; /* these and the source are the address */
+    int32_t source, dest;
+    uint32_t size;
+    uint64_t start;
+} Head;
+
+enum { ADDRESS = 12 };
+
+static PyObject *name_contexts, *name_coarrays, *name_raw;
+
+/* One small effect, as borrowed references and numbers. */
+typedef struct {
+    long kind, dest;
+    const char *address, *data;
+    Py_ssize_t size;
+    unsigned long long start;
+} Small;
+
+/* Read a tuple (kind, dest, address, start, data, coarray).  Return 0, or -1 with an exception. */
+static int read_small(PyObject *effect, Small *small)
+{
+    PyObject *address = PyTuple_GET_ITEM(effect, 2), *data = PyTuple_GET_ITEM(effect, 4);
+    small->kind = PyLong_AsLong(PyTuple_GET_ITEM(effect, 0));
+    small->dest = PyLong_AsLong(PyTuple_GET_ITEM(effect, 1));
+    small->start = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(effect, 3));
+    if (PyErr_Occurred())
+        return -1;
+    if (!PyBytes_Check(address) || PyBytes_GET_SIZE(address) != ADDRESS || !PyBytes_Check(data)) {
+        PyErr_SetString(PyExc_TypeError, "a small effect has 12 bytes of address, and bytes of data");
+        return -1;
+    }
+    small->address = PyBytes_AS_STRING(address);
+    small->data = PyBytes_AS_STRING(data);
+    small->size = PyBytes_GET_SIZE(data);
+    return 0;
+}
+
+/* Return the elements that an effect goes to, from *low to below *high; -1 with an exception if dest is none. */
+static int range_of(const Small *small, PyObject *owner, Py_ssize_t elements, Py_ssize_t *low, Py_ssize_t *high)
+{
+    if (small->dest < 0 || small->dest >= PyList_GET_SIZE(owner)) {
+        PyErr_Format(PyExc_IndexError, "process %ld of %zd", small->dest, PyList_GET_SIZE(owner));
+        return -1;
+    }
+    *low = PyLong_AsSsize_t(PyList_GET_ITEM(owner, small->dest));
+    if (*low < 0 || *low >= elements) {
+        if (!PyErr_Occurred())
+            PyErr_Format(PyExc_IndexError, "element %zd of %zd", *low, elements);
+        return -1;
+    }
+    *high = small->kind == VALUE ? elements : *low + 1;
+    return 0;
+}
+
+/* Add up the sizes of the packets, or write the records to `places`.  Return 0, 1 if some effect is no small one, -1
+ * with an exception.
+ */
+static int walk(PyObject *outboxes, PyObject *owner, Py_ssize_t elements, int write, Py_ssize_t *sizes, char **places)
+{
+    for (Py_ssize_t b = 0; b < PyList_GET_SIZE(outboxes); b++) {
+        PyObject *effects = PyList_GET_ITEM(outboxes, b);
+        if (!PyList_Check(effects)) {
+            PyErr_SetString(PyExc_TypeError, "an outbox is a list");
+            return -1;
+        }
+        for (Py_ssize_t e = 0; e < PyList_GET_SIZE(effects); e++) {
+            PyObject *effect = PyList_GET_ITEM(effects, e);
+            Small small;
+            Py_ssize_t low, high;
+            if (!PyTuple_CheckExact(effect) || PyTuple_GET_SIZE(effect) != 6)
+                return 1;
+            if (read_small(effect, &small) || range_of(&small, owner, elements, &low, &high))
+                return -1;
+            for (Py_ssize_t k = low; k < high; k++) {
+                if (!write) {
+                    sizes[k] += (Py_ssize_t)sizeof(Head) + small.size;
+                    continue;
+                }
+                Head head = {.kind = (uint8_t)small.kind, .dest = (int32_t)small.dest, .size = (uint32_t)small.size,
+                             .start = small.start};
+                memcpy(&head.context, small.address, ADDRESS);
+                memcpy(places[k], &head, sizeof head);
+                memcpy(places[k] + sizeof head, small.data, small.size);
+                places[k] += sizeof head + small.size;
+            }
+        }
+    }
+    return 0;
+}
+
+/* Return the packets as a dictionary of bytes whose contents are not yet written; `places` are their beginnings. */
+static PyObject *empty_packets(const Py_ssize_t *sizes, Py_ssize_t elements, char **places)
+{
+    PyObject *packets = PyDict_New();
+    for (Py_ssize_t k = 0; packets && k < elements; k++) {
+        if (!sizes[k])
+            continue;
+        PyObject *number = PyLong_FromSsize_t(k), *packet = PyBytes_FromStringAndSize(NULL, sizes[k]);
+        if (!number || !packet || PyDict_SetItem(packets, number, packet) < 0)
+            Py_CLEAR(packets);
+        else
+            places[k] = PyBytes_AS_STRING(packet); /* the dictionary keeps it alive */
+        Py_XDECREF(number);
+        Py_XDECREF(packet);
+    }
+    return packets;
+}
+
+static PyObject *pack(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    PyObject *outboxes, *owner, *packets = NULL;
+    Py_ssize_t elements, index, room;
+    if (!PyArg_ParseTuple(args, "O!O!nnn", &PyList_Type, &outboxes, &PyList_Type, &owner, &elements, &index, &room))
+        return NULL;
+    Py_ssize_t *sizes = PyMem_Calloc(elements, sizeof *sizes);
+    char **places = PyMem_Calloc(elements, sizeof *places);
+    if (!sizes || !places) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    int other = walk(outboxes, owner, elements, 0, sizes, places);
+    for (Py_ssize_t k = 0; k < elements; k++)
+        other = other ? other : k != index && sizes[k] > room;
+    if (other < 0)
+        goto done;
+    if (other)
+        packets = Py_NewRef(Py_None);
+    else if ((packets = empty_packets(sizes, elements, places)) && walk(outboxes, owner, elements, 1, sizes, places))
+        Py_CLEAR(packets);
+done:
+    PyMem_Free(sizes);
+    PyMem_Free(places);
+    return packets;
+}
+
+/* Return the memory of a coarray on a process here, as a new reference; NULL with an exception. */
+static PyObject *memory_of(PyObject *tasks, Py_ssize_t place, const Head *head)
+{
+    if (place < 0 || place >= PyList_GET_SIZE(tasks))
+        return PyErr_Format(PyExc_IndexError, "process %d is not here", (int)head->dest);
+    PyObject *memory = NULL, *number = PyLong_FromUnsignedLong(head->context), *coarrays = NULL;
+    PyObject *contexts = PyObject_GetAttr(PyList_GET_ITEM(tasks, place), name_contexts);
+    PyObject *context = contexts && number ? PyObject_GetItem(contexts, number) : NULL;
+    if (context)
+        coarrays = PyObject_GetAttr(context, name_coarrays);
+    PyObject *coarray = coarrays ? PySequence_GetItem(coarrays, head->coarray) : NULL;
+    if (coarray)
+        memory = PyObject_GetAttr(coarray, name_raw);
+    Py_XDECREF(coarray);
+    Py_XDECREF(coarrays);
+    Py_XDECREF(context);
+    Py_XDECREF(contexts);
+    Py_XDECREF(number);
+    return memory;
+}
+
+/* Write the data of a put; return 0, or -1 with an exception. */
+static int write_put(PyObject *tasks, Py_ssize_t first, const Head *head, const char *data)
+{
+    Py_buffer buffer;
+    PyObject *memory = memory_of(tasks, head->dest - first, head);
+    if (!memory)
+        return -1;
+    int failed = PyObject_GetBuffer(memory, &buffer, PyBUF_WRITABLE);
+    Py_DECREF(memory);
+    if (failed)
+        return -1;
+    if (head->start > (uint64_t)buffer.len || head->size > (uint64_t)buffer.len - head->start) {
+        PyErr_SetString(PyExc_IndexError, "a put runs past its coarray");
+        failed = -1;
+    } else
+        memcpy((char *)buffer.buf + head->start, data, head->size);
+    PyBuffer_Release(&buffer);
+    return failed;
+}
+
+static PyObject *apply(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    Py_buffer packet;
+    PyObject *tasks, *take, *result = NULL;
+    Py_ssize_t first;
+    if (!PyArg_ParseTuple(args, "y*O!nO", &packet, &PyList_Type, &tasks, &first, &take))
+        return NULL;
+    for (Py_ssize_t at = 0; at < packet.len;) {
+        Head head;
+        if (packet.len - at < (Py_ssize_t)sizeof head)
+            goto cut;
+        memcpy(&head, (char *)packet.buf + at, sizeof head);
+        const char *data = (char *)packet.buf + at + sizeof head;
+        at += sizeof head;
+        if (packet.len - at < (Py_ssize_t)head.size)
+            goto cut;
+        at += head.size;
+        if (head.kind == PUT) {
+            if (write_put(tasks, first, &head, data))
+                goto done;
+        } else {
+            PyObject *taken = PyObject_CallFunction(take, "iy#", (int)head.source, data, (Py_ssize_t)head.size);
+            if (!taken)
+                goto done;
+            Py_DECREF(taken);
+        }
+    }
+    result = Py_NewRef(Py_None);
+    goto done;
+cut:
+    PyErr_SetString(PyExc_ValueError, "a packet ends inside a record");
+done:
+    PyBuffer_Release(&packet);
+    return result;
+}
+
+/* ---- slots: a header, and a packet behind it ---- */
+
+typedef struct {
+    double clock;
+    uint32_t superstep;
+    uint16_t flags, inlined;
+    char digest[8];
+    int32_t bad_pid;
+    uint32_t row_count;
+    uint64_t hint, body, row_total, row_max;
+} Header;
+
+static PyObject *fill(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    PyObject *slots, *packets, *key, *packet;
+    Py_ssize_t slot, count, at = 0;
+    unsigned long superstep;
+    const char *digest;
+    Header header = {.bad_pid = -1};
+    if (!PyArg_ParseTuple(args, "O!ndky#O!", &PyByteArray_Type, &slots, &slot, &header.clock, &superstep, &digest,
+                          &count, &PyDict_Type, &packets))
+        return NULL;
+    if (slot < (Py_ssize_t)sizeof header || count != sizeof header.digest)
+        return PyErr_Format(PyExc_ValueError, "slots of %zd bytes, a digest of %zd", slot, count);
+    Py_ssize_t elements = PyByteArray_GET_SIZE(slots) / slot;
+    header.superstep = (uint32_t)superstep;
+    memcpy(header.digest, digest, sizeof header.digest);
+    header.row_count = (uint32_t)PyDict_GET_SIZE(packets);
+    while (PyDict_Next(packets, &at, &key, &packet)) {
+        if (!PyBytes_Check(packet) || PyBytes_GET_SIZE(packet) > slot - (Py_ssize_t)sizeof header)
+            return PyErr_Format(PyExc_ValueError, "a packet does not fit into a slot of %zd bytes", slot);
+        uint64_t size = (uint64_t)PyBytes_GET_SIZE(packet);
+        header.row_total += size;
+        if (size > header.row_max)
+            header.row_max = size;
+    }
+    char *out = PyByteArray_AS_STRING(slots);
+    for (Py_ssize_t k = 0; k < elements; k++)
+        memcpy(out + k * slot, &header, sizeof header);
+    for (at = 0; PyDict_Next(packets, &at, &key, &packet);) {
+        Py_ssize_t k = PyLong_AsSsize_t(key);
+        if (k < 0 || k >= elements)
+            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_IndexError, "element %zd of %zd", k, elements);
+        Header mine = header;
+        mine.inlined = (uint16_t)PyBytes_GET_SIZE(packet);
+        memcpy(out + k * slot, &mine, sizeof mine);
+        memcpy(out + k * slot + sizeof mine, PyBytes_AS_STRING(packet), mine.inlined);
+    }
+    return PyLong_FromUnsignedLongLong(header.row_max);
+}
+
+static PyObject *read_slots(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    PyObject *slots;
+    Py_ssize_t slot, index, count;
+    unsigned long superstep;
+    const char *digest;
+    uint64_t longest = 0;
+    if (!PyArg_ParseTuple(args, "O!nnky#", &PyByteArray_Type, &slots, &slot, &index, &superstep, &digest, &count))
+        return NULL;
+    Header header;
+    if (slot < (Py_ssize_t)sizeof header || count != sizeof header.digest)
+        return PyErr_Format(PyExc_ValueError, "slots of %zd bytes, a digest of %zd", slot, count);
+    PyObject *found = PyDict_New();
+    for (Py_ssize_t k = 0; found && k < PyByteArray_GET_SIZE(slots) / slot; k++) {
+        const char *in = PyByteArray_AS_STRING(slots) + k * slot;
+        if (k == index)
+            continue;
+        memcpy(&header, in, sizeof header);
+        if (header.flags || header.hint || header.superstep != (uint32_t)superstep
+            || memcmp(header.digest, digest, sizeof header.digest)) {
+            Py_DECREF(found);
+            Py_RETURN_NONE;
+        }
+        if (header.row_max > longest)
+            longest = header.row_max;
+        if (!header.inlined)
+            continue;
+        if (header.inlined > slot - (Py_ssize_t)sizeof header) {
+            PyErr_SetString(PyExc_ValueError, "a packet runs past its slot");
+            Py_CLEAR(found);
+            break;
+        }
+        PyObject *number = PyLong_FromSsize_t(k);
+        PyObject *packet = PyBytes_FromStringAndSize(in + sizeof header, header.inlined);
+        if (!number || !packet || PyDict_SetItem(found, number, packet) < 0)
+            Py_CLEAR(found);
+        Py_XDECREF(number);
+        Py_XDECREF(packet);
+    }
+    return found ? Py_BuildValue("NK", found, (unsigned long long)longest) : NULL;
+}
+
+static PyMethodDef functions[] = {
+    {"pack", pack, METH_VARARGS, "records.pack in C."},
+    {"apply", apply, METH_VARARGS, "records.apply in C."},
+    {"fill", fill, METH_VARARGS, "slots.fill in C."},
+    {"read", read_slots, METH_VARARGS, "slots.read in C."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, .m_name = "_compiled", .m_doc = "The small superstep in C.", .m_size = -1, .m_methods = functions,
+};
+
+PyMODINIT_FUNC PyInit__compiled(void)
+{
+    _Static_assert(sizeof(Head) == 32 && sizeof(Header) == 64, "layouts have no gaps");
+    name_contexts = PyUnicode_InternFromString("contexts");
+    name_coarrays = PyUnicode_InternFromString("coarrays");
+    name_raw = PyUnicode_InternFromString("raw");
+    if (!name_contexts || !name_coarrays || !name_raw)
+        return NULL;
+    return PyModule_Create(&module);
+}

@@ -1,0 +1,202 @@
+"""The small superstep in C against the reference in Python: the same bytes, the same memory, the same refusals."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bsp.transport import slots
+from bsp.transport.header import SIZE, Header
+from bsp.values import records
+from bsp.values.records import PUT, VALUE, address_of
+
+try:
+    from bsp.transport import _compiled as compiled
+except ImportError:
+    compiled = None
+
+BSPRUN = str(Path(sys.executable).with_name("bsprun"))
+needs_c = pytest.mark.skipif(compiled is None, reason="the package was installed without a C compiler")
+
+OWNER = [0, 0, 0, 1, 1, 2, 2, 2]  # the element of each of 8 processes
+HERE = 1  # the element that sends, with processes 3 and 4
+SIZES = (0, 8, 40)  # bytes of the coarrays of a process
+
+
+@st.composite
+def small_effects(draw: st.DrawFn) -> Any:
+    source = draw(st.sampled_from([3, 4]))
+    data = draw(st.binary(max_size=20))
+    if draw(st.booleans()):
+        return VALUE, draw(st.integers(0, 7)), address_of(1, 0, source), 8, data, None
+    index = draw(st.integers(0, 2))
+    start = draw(st.integers(0, SIZES[index]))
+    return PUT, draw(st.integers(0, 7)), address_of(0, index, source), start, data[: SIZES[index] - start], object()
+
+
+outboxes = st.lists(st.lists(small_effects(), max_size=6), max_size=3)
+
+
+def tasks_of(element: int) -> list[Any]:
+    """Return processes with three coarrays each, as far as `apply` looks at them."""
+    return [
+        SimpleNamespace(
+            contexts={0: SimpleNamespace(coarrays=[SimpleNamespace(raw=np.zeros(n, np.uint8)) for n in SIZES])}
+        )
+        for owner in OWNER
+        if owner == element
+    ]
+
+
+def applied(apply: Any, packet: bytes, element: int) -> tuple[list[bytes], list[tuple[int, bytes]]]:
+    tasks, taken = tasks_of(element), []
+    apply(packet, tasks, OWNER.index(element), lambda source, data: taken.append((source, data)))
+    return [x.raw.tobytes() for task in tasks for x in task.contexts[0].coarrays], taken
+
+
+@needs_c
+@given(outboxes, st.sampled_from([0, 52, 100, 1000]))
+def test_packets_and_what_they_write(posted: list[list[Any]], room: int) -> None:
+    expected = records.pack(posted, OWNER, 3, HERE, room)
+    packets = compiled.pack(posted, OWNER, 3, HERE, room)
+    assert packets == expected
+    for element, packet in (packets or {}).items():
+        assert applied(compiled.apply, packet, element) == applied(records.apply, packet, element)
+        assert applied(compiled.apply, memoryview(packet), element) == applied(records.apply, packet, element)
+
+
+@given(outboxes)
+def test_records_are_the_effects_in_their_order(posted: list[list[Any]]) -> None:
+    """An oracle that knows nothing of bytes: walk over the effects, and write each."""
+    packets = records.pack(posted, OWNER, 3, HERE, 10_000)
+    assert packets is not None
+    for element in range(3):
+        memory = {pid: [bytearray(n) for n in SIZES] for pid, owner in enumerate(OWNER) if owner == element}
+        taken = []
+        for kind, dest, address, start, data, _ in [effect for effects in posted for effect in effects]:
+            _, index, source = struct.unpack("<IIi", address)
+            if kind == VALUE and element >= OWNER[dest]:
+                taken.append((source, data))
+            elif kind == PUT and OWNER[dest] == element:
+                memory[dest][index][start : start + len(data)] = data
+        flat = [bytes(x) for coarrays in memory.values() for x in coarrays]
+        assert applied(records.apply, packets.get(element, b""), element) == (flat, taken)
+
+
+@needs_c
+def test_effects_of_other_kinds_have_no_packets() -> None:
+    small = PUT, 0, address_of(0, 1, 3), 0, b"12345678", object()
+    for pack in (records.pack, compiled.pack):
+        assert pack([[small, object()]], OWNER, 3, HERE, 1000) is None
+        assert pack([[small]], OWNER, 3, HERE, 39) is None
+        assert set(pack([[small]], OWNER, 3, HERE, 40)) == {0}
+        assert set(pack([[small]], OWNER, 3, 0, 0)) == {0}, "the own packet may have any length"
+
+
+@needs_c
+def test_what_is_damaged_is_refused() -> None:
+    packet = compiled.pack([[(PUT, 0, address_of(0, 1, 3), 0, b"12345678", None)]], OWNER, 3, HERE, 1000)[0]
+    with pytest.raises(ValueError, match="ends inside a record"):
+        applied(compiled.apply, packet[:-1], 0)
+    with pytest.raises(ValueError, match="ends inside a record"):
+        applied(compiled.apply, packet[:20], 0)
+    past = compiled.pack([[(PUT, 0, address_of(0, 1, 3), 1, b"12345678", None)]], OWNER, 3, HERE, 1000)[0]
+    with pytest.raises(IndexError, match="runs past"):
+        applied(compiled.apply, past, 0)
+    with pytest.raises(IndexError, match="not here"):
+        applied(compiled.apply, packet, 2)
+    with pytest.raises(IndexError, match="process 8"):
+        compiled.pack([[(PUT, 8, address_of(0, 1, 3), 0, b"", None)]], OWNER, 3, HERE, 1000)
+    with pytest.raises(TypeError, match="address"):
+        compiled.pack([[(PUT, 0, b"short", 0, b"", None)]], OWNER, 3, HERE, 1000)
+    with pytest.raises(ValueError, match="does not fit"):
+        compiled.fill(bytearray(3 * 128), 128, 0.0, 0, b"abcdefgh", {0: bytes(65)})
+    with pytest.raises(IndexError, match="element 3"):
+        compiled.fill(bytearray(3 * 128), 128, 0.0, 0, b"abcdefgh", {3: b""})
+
+
+packets_of_slots = st.dictionaries(st.integers(0, 2), st.binary(min_size=1, max_size=128 - SIZE))
+
+
+@needs_c
+@given(packets_of_slots, st.floats(0, 1e9), st.integers(0, 2**32 - 1), st.binary(min_size=8, max_size=8))
+def test_slots_are_the_same(packets: dict[int, bytes], clock: float, superstep: int, digest: bytes) -> None:
+    mine, theirs = bytearray(b"?" * 384), bytearray(b"?" * 384)
+    longest = slots.fill(mine, 128, clock, superstep, digest, packets)
+    assert compiled.fill(theirs, 128, clock, superstep, digest, packets) == longest
+    assert mine == theirs
+    for index in range(3):
+        found = slots.read(mine, 128, index, superstep, digest)
+        assert compiled.read(mine, 128, index, superstep, digest) == found
+        assert found == ({k: packet for k, packet in sorted(packets.items()) if k != index}, longest)
+
+
+@needs_c
+@pytest.mark.parametrize("change", [{"flags": 8}, {"hint": 1}, {"superstep": 6}, {"digest": b"hgfedcba"}])
+def test_headers_with_more_to_say_are_noticed(change: dict[str, Any]) -> None:
+    found = bytearray(3 * 128)
+    slots.fill(found, 128, 0.0, 5, b"abcdefgh", {})
+    found[128 : 128 + SIZE] = Header(0.0, 5, 0, 0, b"abcdefgh", -1, 0, 0, 0, 0, 0)._replace(**change).pack()
+    for read in (slots.read, compiled.read):
+        assert read(found, 128, 0, 5, b"abcdefgh") is None
+        assert read(found, 128, 1, 5, b"abcdefgh") == ({}, 0)
+
+
+# makes every second element of a job go without the compiled part
+SITE = """
+import os
+if os.environ.get("OMPI_COMM_WORLD_RANK", "0") in os.environ["PURE_RANKS"].split():
+    os.environ["BSP_PURE_PYTHON"] = "1"
+"""
+
+SCRIPT = """
+import sys
+import numpy as np
+import bsp
+from bsp.transport.compiled import COMPILED
+proc = bsp.process()
+print(proc.pid, COMPILED, file=sys.stderr)
+x, y = proc.coarray(3), proc.coarray((2, 2), np.int16)
+proc.sync()
+for k in range(6):
+    right = (proc.pid + 1) % proc.nprocs
+    x.put(right, x.local + [proc.pid, k, 0.5])
+    y.put(right, np.int16(k), at=(proc.pid % 2, slice(0, 2)))
+    if k == 3 and proc.pid == 1:
+        x.put(0, 1.0, at=2, op="add")  # one process has more to say than others
+    if k == 4:
+        proc.send(right, "a message")
+    total = proc.allreduce(int(x.local.sum()) + proc.pid)
+    print(proc.pid, k, total, x.local, y.local.ravel(), [m.payload for m in proc.inbox])
+"""
+
+
+@pytest.mark.jobs
+@needs_c
+def test_elements_with_and_without_it_understand_each_other(tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(SCRIPT)
+    (tmp_path / "sitecustomize.py").write_text(SITE)
+
+    def run(elements: int, pure: str) -> tuple[str, list[str]]:
+        environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}", "PURE_RANKS": pure}
+        environment.pop("BSP_PURE_PYTHON", None)
+        command = [BSPRUN, "-p", "5", "-n", str(elements), str(script)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout, sorted(done.stderr.splitlines())
+
+    alone, compiled_in = run(1, "0")
+    assert compiled_in == [f"{pid} False" for pid in range(5)]
+    assert run(2, "") == (alone, [f"{pid} True" for pid in range(5)])
+    assert run(2, "1") == (alone, ["0 True", "1 True", "2 False", "3 False", "4 False"])
