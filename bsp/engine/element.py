@@ -323,12 +323,11 @@ class Element:
                     flags |= h.REGISTERED
             if task.text is not None and task.text.tell():
                 printed = True
-        if flags or hint or printed or self.watched:
+        if flags or printed or self.watched:
             boundary, headers = self._tell(digest, flags, bad, hint)
         else:
-            more = self._exchange_small(outboxes, digest)
+            more = self._exchange_small(outboxes, digest, hint)
             if more is None:
-                self.hint = 0
                 self._advance()
                 return
             boundary, headers = more
@@ -362,7 +361,9 @@ class Element:
             self.recorder is not None or self.progress is not None or self.checking or self.abstract is not None
         )  # fmt: skip
 
-    def _exchange_small(self, outboxes: list[list[Any]], digest: bytes) -> tuple[Boundary, list[h.Header]] | None:
+    def _exchange_small(
+        self, outboxes: list[list[Any]], digest: bytes, hint: int
+    ) -> tuple[Boundary, list[h.Header]] | None:
         """Exchange and deliver nothing, or small puts and messages, if there is nothing else on any element.
 
         Else return the boundary and the headers of all elements, as `_tell` does.
@@ -373,11 +374,12 @@ class Element:
             boundary = Boundary(self, self._drain())
             packets = boundary.small_packets()
             if packets is None or any(task.fault for task in self.tasks):
-                return self._tell(digest, 0, -1, 0, boundary)
+                return self._tell(digest, 0, -1, hint, boundary)
         mine = packets.pop(self.index, b"")
-        came = transport.small(self.superstep, digest, packets)
-        if came is None:
+        found = transport.small(self.superstep, digest, hint, packets)
+        if found is None:
             return boundary or Boundary(self, self._drain()), transport.headers()
+        came, self.hint = found
         if boundary is None:
             for effects in outboxes:
                 effects.clear()

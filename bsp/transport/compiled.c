@@ -247,9 +247,11 @@ static PyObject *fill(PyObject *Py_UNUSED(self), PyObject *args)
     unsigned long superstep;
     const char *digest;
     Header header = {.bad_pid = -1};
-    if (!PyArg_ParseTuple(args, "O!ndky#O!", &PyByteArray_Type, &slots, &slot, &header.clock, &superstep, &digest,
-                          &count, &PyDict_Type, &packets))
+    unsigned long long hint;
+    if (!PyArg_ParseTuple(args, "O!ndky#KO!", &PyByteArray_Type, &slots, &slot, &header.clock, &superstep, &digest,
+                          &count, &hint, &PyDict_Type, &packets))
         return NULL;
+    header.hint = hint;
     if (slot < (Py_ssize_t)sizeof header || count != sizeof header.digest)
         return PyErr_Format(PyExc_ValueError, "slots of %zd bytes, a digest of %zd", slot, count);
     Py_ssize_t elements = PyByteArray_GET_SIZE(slots) / slot;
@@ -285,7 +287,7 @@ static PyObject *read_slots(PyObject *Py_UNUSED(self), PyObject *args)
     Py_ssize_t slot, index, count;
     unsigned long superstep;
     const char *digest;
-    uint64_t longest = 0;
+    uint64_t longest = 0, hint = 0;
     if (!PyArg_ParseTuple(args, "O!nnky#", &PyByteArray_Type, &slots, &slot, &index, &superstep, &digest, &count))
         return NULL;
     Header header;
@@ -297,13 +299,15 @@ static PyObject *read_slots(PyObject *Py_UNUSED(self), PyObject *args)
         if (k == index)
             continue;
         memcpy(&header, in, sizeof header);
-        if (header.flags || header.hint || header.superstep != (uint32_t)superstep
+        if (header.flags || header.superstep != (uint32_t)superstep
             || memcmp(header.digest, digest, sizeof header.digest)) {
             Py_DECREF(found);
             Py_RETURN_NONE;
         }
         if (header.row_max > longest)
             longest = header.row_max;
+        if (header.hint > hint)
+            hint = header.hint;
         if (!header.inlined)
             continue;
         if (header.inlined > slot - (Py_ssize_t)sizeof header) {
@@ -318,7 +322,7 @@ static PyObject *read_slots(PyObject *Py_UNUSED(self), PyObject *args)
         Py_XDECREF(number);
         Py_XDECREF(packet);
     }
-    return found ? Py_BuildValue("NK", found, (unsigned long long)longest) : NULL;
+    return found ? Py_BuildValue("NKK", found, (unsigned long long)longest, (unsigned long long)hint) : NULL;
 }
 
 static PyMethodDef functions[] = {

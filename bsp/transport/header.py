@@ -65,19 +65,19 @@ def pack_quiet(clock: float, superstep: int, digest: bytes) -> bytes:
     return _LAYOUT.pack(clock, superstep, 0, 0, digest, -1, 0, 0, 0, 0, 0)
 
 
-def pack_small(clock: float, superstep: int, digest: bytes, row: tuple[int, int, int]) -> bytes:
+def pack_small(clock: float, superstep: int, digest: bytes, hint: int, row: tuple[int, int, int]) -> bytes:
     """Return the header of an element with nothing but small packets; `row` has their number, total and longest."""
     count, total, longest = row
-    return _LAYOUT.pack(clock, superstep, 0, 0, digest, -1, count, 0, 0, total, longest)
+    return _LAYOUT.pack(clock, superstep, 0, 0, digest, -1, count, hint, 0, total, longest)
 
 
-def small_inline(slots: bytearray, offset: int, superstep: int, digest: bytes) -> tuple[int, int] | None:
-    """Return the sizes of the packet in the slot and of its sender's longest; None if the sender has more, or a fault.
+def small_inline(slots: bytearray, offset: int, superstep: int, digest: bytes) -> tuple[int, int, int] | None:
+    """Return the sizes of the packet in the slot and of its sender's longest, and its hint; None if there is more.
 
     superstep, digest : those of a sender at the same boundary.
     """
     _, at, flags, inline, called, _, _, hint, _, _, longest = _LAYOUT.unpack_from(slots, offset)
-    return None if flags or hint or called != digest or at != superstep else (inline, longest)
+    return None if flags or called != digest or at != superstep else (inline, longest, hint)
 
 
 def unpack(slots: bytearray, offset: int) -> Header:

@@ -8,7 +8,6 @@ program that repeats small supersteps needs one MPI call for each.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
 from time import perf_counter
 from typing import Any
 
@@ -19,6 +18,7 @@ from bsp.cost.choice import Choice
 from bsp.cost.model import DEFAULT, Machine
 from bsp.errors import LocalMistake
 from bsp.source import here
+from bsp.transport.base import SmallPackets
 from bsp.transport.compiled import fill, read
 from bsp.transport.exchange import Blocks, ExchangeSizes, checked, choose_large, choose_small, exchange
 from bsp.transport.header import (
@@ -91,22 +91,20 @@ class MpiTransport:
         """Return element 0's clock as it was sent at the last boundary."""
         return clock_of(self._into) if self._headers is None else self._headers[0].clock
 
-    def small(
-        self, superstep: int, digest: bytes, packets: dict[int, bytes]
-    ) -> Mapping[int, bytes | memoryview] | None:
+    def small(self, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes]) -> SmallPackets | None:
         """Exchange headers and packets that fit into slots, for an element with nothing else; return the others'."""
         slot = self._slot
-        mine = fill(self._out, slot, perf_counter() - self._began, superstep, digest, packets)
+        mine = fill(self._out, slot, perf_counter() - self._began, superstep, digest, hint, packets)
         self._alltoall(self._out_spec, self._into_spec)
         self._headers = None
         self._bodies = {}
         came = read(self._into, slot, self.index, superstep, digest)
         if came is None:
             return None
-        found, theirs = came
+        found, theirs, hints = came
         if mine or theirs:
             self._fit(max(mine, theirs))
-        return found
+        return found, max(hint, hints)
 
     def headers(self) -> list[Header]:
         """Return the headers of the last exchange, by element."""

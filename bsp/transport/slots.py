@@ -9,14 +9,16 @@ from __future__ import annotations
 from bsp.transport.header import SIZE, pack_small, set_inline, small_inline
 
 
-def fill(slots: bytearray, slot: int, clock: float, superstep: int, digest: bytes, packets: dict[int, bytes]) -> int:
+def fill(
+    slots: bytearray, slot: int, clock: float, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes]
+) -> int:
     """Write a header into every slot, and behind it the element's packet; return the length of the longest packet.
 
     slot : bytes of each slot, enough for every packet.  packets : by element; others get none.
     """
     sizes = list(map(len, packets.values()))
     longest = max(sizes, default=0)
-    header = pack_small(clock, superstep, digest, (len(sizes), sum(sizes), longest))
+    header = pack_small(clock, superstep, digest, hint, (len(sizes), sum(sizes), longest))
     for offset in range(0, len(slots), slot):
         slots[offset : offset + SIZE] = header
     for k, packet in packets.items():
@@ -26,21 +28,23 @@ def fill(slots: bytearray, slot: int, clock: float, superstep: int, digest: byte
     return longest
 
 
-def read(slots: bytearray, slot: int, index: int, superstep: int, digest: bytes) -> tuple[dict[int, bytes], int] | None:
-    """Return the packets by element, and the length of the longest that any element has sent to any other.
+def read(
+    slots: bytearray, slot: int, index: int, superstep: int, digest: bytes
+) -> tuple[dict[int, bytes], int, int] | None:
+    """Return the packets by element, the length of the longest that another one has sent to any, and the largest hint.
 
     Returns None if another element than `index` has more than small packets, a fault, or is at another boundary.
     """
     found: dict[int, bytes] = {}
-    longest = 0
+    longest = hint = 0
     for k, offset in enumerate(range(0, len(slots), slot)):
         if k == index:
             continue
         sent = small_inline(slots, offset, superstep, digest)
         if sent is None:
             return None
-        inline, most = sent
-        longest = max(longest, most)
+        inline, most, theirs = sent
+        longest, hint = max(longest, most), max(hint, theirs)
         if inline:
             found[k] = bytes(slots[offset + SIZE : offset + SIZE + inline])
-    return found, longest
+    return found, longest, hint

@@ -53,7 +53,7 @@ from bsp.faults.protocol.messages import (
 from bsp.host import keep_freed_memory
 from bsp.rounds import State
 from bsp.transport import header as h
-from bsp.transport.base import Blocks
+from bsp.transport.base import Blocks, SmallPackets
 from bsp.transport.header import Header
 from bsp.values import payload
 from bsp.values.canonical import pickled
@@ -140,23 +140,20 @@ class AgentTransport:
         """Return all bundles but this one."""
         return [b for b in range(self.elements) if b != self.index]
 
-    def small(self, superstep: int, digest: bytes, packets: dict[int, bytes]) -> dict[int, bytes | memoryview] | None:
+    def small(self, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes]) -> SmallPackets | None:
         """Hold a control exchange for a bundle with small packets and nothing else; return those of the others."""
-        if not packets:
+        if packets or hint:
+            headers = self.control(h.Header(0.0, superstep, 0, 0, digest, -1, 0, hint, 0, 0, 0), packets)
+        else:
             mine = h.pack_quiet(0.0, superstep, self._mixed(digest))
             self._came = self._exchange(dict.fromkeys(self._others(), mine))
             self._headers = []
             if all(data == mine for data in self._came.values()):
-                return {}
+                return {}, 0
             self._read_headers(h.Header._make(h.unpack(bytearray(mine), 0)))
-            return self._if_small(self._headers)
-        headers = self.control(h.Header(0.0, superstep, 0, 0, digest, -1, 0, 0, 0, 0, 0), packets)
-        return self._if_small(headers)
-
-    def _if_small(self, headers: list[Header]) -> dict[int, bytes | memoryview] | None:
-        """Return the packets of the other bundles if none has more than small ones."""
-        flags, hint = h.combined(headers, headers[self.index])
-        return None if flags or hint else self.packets(flags)
+            headers = self._headers
+        flags, most = h.combined(headers, headers[self.index])
+        return None if flags else (self.packets(flags), most)
 
     def _mixed(self, digest: bytes) -> bytes:
         """Combine a boundary's digest with the number of heads passed, which must be equal on all processes (N10)."""
