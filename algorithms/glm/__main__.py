@@ -23,6 +23,7 @@ from bsp.algorithms.glm.problem import CLUSTERED
 from bsp.errors import BspError
 
 PROGRAM = "bsp.algorithms.glm"
+_DELIMITERS = {"tab": "\t", "\\t": "\t", "blank": " "}
 EXAMPLES = """\
   bsprun -p 64 -m bsp.algorithms.glm visits.csv --family poisson --target mdvis --report fit.html
   python -m bsp.algorithms.glm survey.csv.gz --family binomial --target vote --reference region=south --missing drop
@@ -60,6 +61,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--columns", default="", metavar="A,B", help="explain by these columns only")
     add("--exclude", default="", metavar="A,B", help="leave these columns out")
     add("--reference", action="append", default=[], metavar="COLUMN=TEXT", help="what other texts are compared with")
+    add("--categorical", default="", metavar="A,B", help="their numbers or dates are categories")
+    add("--delimiter", metavar="CHARACTER", help="between fields (found from the first lines); tab for a tab")
+    add("--decimal", metavar="MARK", help="decimal mark: . or , (found from the first lines)")
+    add("--na", action="append", default=[], metavar="TEXT", help="a text that means: missing, as NA does")
     add("--missing", default="error", choices=["error", "drop"], help="drop: leave out rows with missing values")
     for name, text in (
         ("weights", "column that multiplies each row's share"), ("offset", "column added to the linear predictor"),
@@ -135,7 +140,8 @@ def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary]:
         raise ValueError("the file, --report and --json must be different files")
     table = read_table(
         options.file, columns=[*columns, *roles] if columns else None, exclude=exclude, missing=options.missing,
-        reference=dict(map(_level, options.reference)),
+        reference=dict(map(_level, options.reference)), delimiter=_DELIMITERS.get(options.delimiter, options.delimiter),
+        decimal=options.decimal, na=options.na, categorical=_names(options.categorical),
     )  # fmt: skip
     _check_roles(table, options)
     model.fit(

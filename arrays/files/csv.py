@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import chain, count
 from typing import Any, BinaryIO, Literal, overload
 
 import numpy as np
@@ -96,6 +97,16 @@ def read_csv(
     return (array, [fields.names[column] for column in fields.columns]) if names else array
 
 
+def _all_named(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return names, "Unnamed: k" for the k-th where it is empty, as in pandas; "Unnamed: k.1" if that is taken."""
+    found: list[str] = []
+    for k, name in enumerate(names):
+        base = name or f"Unnamed: {k}"
+        others = (f"{base}.{number}" for number in count(1))
+        found.append(name or next(each for each in chain([base], others) if each not in (*names, *found)))
+    return tuple(found)
+
+
 class TextRows:
     """The rows of a text file that one process reads; its first line names the columns.
 
@@ -117,12 +128,12 @@ class TextRows:
         file.seek(0)
         dialect = completed(self._given, sample, self._usual)
         opened = opening_of(file, dialect.delimiter, True, np.dtype(float), None, 0)
-        names = tuple(name or f"Unnamed: {k}" for k, name in enumerate(opened.fields.names))
+        names = _all_named(opened.fields.names)
         if len(names) > 1 and all(is_number(name.encode(), dialect.decimal or ".") for name in names):
             raise ValueError("the first line has numbers, not the names of the columns")
         places = tuple(names.index(name) for name in self._choose(names))
         fields = opened.fields._replace(
-            columns=places, names=names, decimal=dialect.decimal, missing=MISSING + dialect.missing
+            columns=places, names=names, decimal=dialect.decimal or ".", missing=MISSING + dialect.missing
         )
         return opened._replace(fields=fields)
 

@@ -18,13 +18,14 @@ from bsp.arrays.files import Columns, is_number
 
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
 _DATE = re.compile(
-    r"(\d{4}([-/.])(?P<m1>\d{1,2})\2(?P<d1>\d{1,2})"
-    r"|(?P<d2>\d{1,2})([-/.])(?P<m2>\d{1,2})\6\d{4}|(?P<d3>\d{1,2})/(?P<m3>\d{1,2})/\d{2}"
-    rf"|\d{{1,2}}[ -]{_MONTH}[ -,]{{1,2}}\d{{2,4}}|{_MONTH} \d{{1,2}},? \d{{4}})"
+    r"(\d{4}(?P<by>[-/.])(?P<month>\d{1,2})(?P=by)(?P<day>\d{1,2})"
+    r"|(?P<a>\d{1,2})(?P<to>[-/.])(?P<b>\d{1,2})(?P=to)\d{4}|(?P<c>\d{1,2})/(?P<d>\d{1,2})/\d{2}"
+    rf"|\d{{1,2}}[ -]{_MONTH}[ ,-]{{1,2}}\d{{2,4}}|{_MONTH} \d{{1,2}},? \d{{4}})"
     r"([ T]+\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[AP]M)?( ?Z| ?[+-]\d{2}:?\d{2})?)?"
     r"|\d{1,2}:\d{2}:\d{2}([.,]\d+)?( ?[AP]M)?",
     re.IGNORECASE,
 )
+_DIGIT = re.compile(r"\d")
 _BLANKS = " \u00a0\u202f'\u2019"  # that group digits, whatever the decimal mark
 
 
@@ -63,7 +64,7 @@ def kind_of(text: str, decimal: str | None) -> Kind:
     """Return what a text is, by the decimal mark of its file; None: where texts are meant to be texts."""
     if is_number(text.encode(), decimal or "."):
         return Kind.NUMBER
-    if decimal is None:
+    if decimal is None or _DIGIT.search(text) is None:
         return Kind.TEXT
     if text.endswith("%") and is_number(text[:-1].strip().encode(), decimal):
         return Kind.PERCENT
@@ -91,9 +92,10 @@ def is_date(text: str) -> bool:
     found = _DATE.fullmatch(text)
     if found is None:
         return False
-    pairs = [(found[f"d{k}"], found[f"m{k}"]) for k in (1, 2, 3)]
-    day, month = next((pair for pair in pairs if pair[0] is not None), ("1", "1"))
-    return 1 <= min(int(day), int(month)) <= 12 and max(int(day), int(month)) <= 31
+    if found["month"] is not None:
+        return 1 <= int(found["month"]) <= 12 and 1 <= int(found["day"]) <= 31
+    one, other = sorted(int(each) for each in (found["a"] or found["c"] or 1, found["b"] or found["d"] or 1))
+    return 1 <= one <= 12 and other <= 31  # which of them is the month is for people to tell
 
 
 def _grouped(text: str, decimal: str) -> bool:

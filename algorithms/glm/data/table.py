@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bsp.algorithms.glm.errors import DataError, agreed, no_column
 from bsp.algorithms.glm.data.spelling import NOUNS, Kind, Spelt, as_numbers, number_of, spelt
+from bsp.algorithms.glm.errors import DataError, agreed, no_column
 from bsp.arrays.files import CHUNK_ROWS, Chunk, Codes, Columns, Dialect, PathLike, TableRows, TextRows, table_of
 from bsp.arrays.procedures import world
 from bsp.cost.units import counted
@@ -332,7 +332,7 @@ def _are_numbers(source: str, part: TableRows, column: _Column) -> bool:
 def _how(column: _Column, decimal: str | None) -> str:
     """Return a note on how the texts of a column were read as numbers."""
     kind = Kind.PERCENT if column.count(Kind.PERCENT) else Kind.GROUPED
-    text = next(each.first[kind] for each in column.told if each.first[kind] is not None)[1]
+    _, text = next(first for each in column.told if (first := each.first[kind]) is not None)
     what = "percentages" if kind is Kind.PERCENT else "numbers with grouped digits"
     return f"column {column.name} has {what}: {text!r} is read as {number_of(text, decimal or '.'):.15g}"
 
