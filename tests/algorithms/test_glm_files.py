@@ -184,6 +184,23 @@ def test_what_a_file_is_does_not_hang_on_what_comes_after_its_first_lines(tmp_pa
     assert read(path, 3, decimal=",")[0]["x"][-1] == 2.5
 
 
+GUESSED = {  # the beginning of a file: delimiter and decimal mark
+    "y\n1\n2\n": ",.", "y x z\n1 2 a\n3 4 b\n": " .", "first name,last name\na b,c d\n": ",.", "": ",.", "a;b\n": ";.",
+    "y\tx\n1\t1,101\n2\t2,345\n": "\t.", "y;x\n1;1,101\n2;2,345\n": ";,", 'y,x\n1,"1,101"\n2,"2,345"\n': ",.",
+    'y,x\n1,"1,5"\n2,"2,34"\n': ",,", "weight (kg, net);height (m, tall)\n1,5;2,5\n3,5;4,5\n": ";,",
+    "y;x\n1;2\n3\n4;5\n6;7\n": ";.", "a|b\nx|y\nz|w\n": "|.", "a;b,c\n1;x,2\n3;y,4\n": ",.",
+    "y;x\n1;1.234,5\n2;2.345,6\n": ";,", "d;x\n12.03.2024;1,5\n": ";,", "y;x\n1.5;2.5\n": ";.", "y;x\n1;,5\n": ";,",
+    "d\tx\n2024-01-01 10:00\t1.5\n": "\t.", "y;t\n1;a, b\n2;c, d\n": ";.", "a,b\nx; y,z\nw; v,u\n": ",.",
+    '"a;b",c\n1,2\n': ",.", '"a,b";c\n1;2\n': ";.", "y;x\n1,5;2.5\n1;2\n3.5;4.5\n": ";.", "y;x\n-0,101;1\n": ";,",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", GUESSED)
+def test_what_first_lines_are(text: str) -> None:
+    found = dialect.completed(dialect.Dialect(), text.encode(), ",")
+    assert f"{found.delimiter}{found.decimal}" == GUESSED[text]
+
+
 # ------------------------------------------------------------------- numbers as people write them
 
 

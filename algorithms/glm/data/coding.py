@@ -102,9 +102,6 @@ def coding_of(table: Table, columns: Sequence[str], others: Sequence[str]) -> tu
         for column in coding.columns
         if column.levels == ()
     )
-    compared = [f"{column.name} {column.reference!r}" for column in coding.columns if column.levels]
-    if compared:
-        notes += (f"levels that others are compared with: {', '.join(compared)}",)
     return coding, kept, notes
 
 
