@@ -7,7 +7,8 @@ tests/bsp is also a test of the exchange between elements (see tests/mpi/test_wo
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import hypothesis
@@ -45,6 +46,34 @@ hypothesis.settings.register_profile(
     max_examples=100 if thinning.ALL and not IN_WORLD else 20,
 )
 hypothesis.settings.load_profile("same everywhere")
+
+
+_CHROMIUM = (
+    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --window-size=1280,900"
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One headless Chromium, at home in a temporary folder."""
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    driver = shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip("no chromium with chromedriver on this machine")
+    from selenium import webdriver
+
+    home = tmp_path_factory.mktemp("home")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for option in [*_CHROMIUM.split(), f"--user-data-dir={home / 'data'}"]:
+        options.add_argument(option)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("XDG_")}
+    service = webdriver.ChromeService(driver, env={**environment, "HOME": str(home)})
+    chrome = webdriver.Chrome(options=options, service=service)
+    yield chrome
+    chrome.quit()
 
 
 @pytest.fixture

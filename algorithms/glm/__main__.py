@@ -8,21 +8,26 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 import bsp
+from bsp.algorithms.glm.data.preparing import Given
 from bsp.algorithms.glm.data.table import Table, read_table
 from bsp.algorithms.glm.errors import no_column
 from bsp.algorithms.glm.estimators import GLM
 from bsp.algorithms.glm.families import family_names
+from bsp.algorithms.glm.inference.diagnosis import Diagnosis, diagnosis
 from bsp.algorithms.glm.inference.report import page
 from bsp.algorithms.glm.inference.summary import Summary
 from bsp.algorithms.glm.problem import CLUSTERED
 from bsp.errors import BspError
 
 PROGRAM = "bsp.algorithms.glm"
+_DELIMITERS = {"tab": "\t", "\\t": "\t", "blank": " "}
 EXAMPLES = """\
   bsprun -p 64 -m bsp.algorithms.glm visits.csv --family poisson --target mdvis --report fit.html
   python -m bsp.algorithms.glm survey.csv.gz --family binomial --target vote --reference region=south --missing drop
@@ -60,6 +65,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--columns", default="", metavar="A,B", help="explain by these columns only")
     add("--exclude", default="", metavar="A,B", help="leave these columns out")
     add("--reference", action="append", default=[], metavar="COLUMN=TEXT", help="what other texts are compared with")
+    add("--categorical", default="", metavar="A,B", help="their numbers or dates are categories")
+    add("--delimiter", metavar="CHARACTER", help="between fields (found from the first lines); tab for a tab")
+    add("--decimal", metavar="MARK", help="decimal mark: . or , (found from the first lines)")
+    add("--na", action="append", default=[], metavar="TEXT", help="a text that means: missing, as NA does")
     add("--missing", default="error", choices=["error", "drop"], help="drop: leave out rows with missing values")
     for name, text in (
         ("weights", "column that multiplies each row's share"), ("offset", "column added to the linear predictor"),
@@ -90,8 +99,12 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     proc = bsp.process()
     try:
-        model, summary = _fitted(options)
-        written = proc.private().broadcast(proc.once(lambda: _write(options, summary)) if proc.pid == 0 else None)
+        model, summary, found = _fitted(options)
+        command = ("command", _command(proc, sys.argv[1:] if arguments is None else arguments))
+        summary = replace(summary, about=(*summary.about, command))
+        written = proc.private().broadcast(
+            proc.once(lambda: _write(options, summary, found)) if proc.pid == 0 else None
+        )
     except (BspError, ValueError, TypeError, OSError, ImportError, MemoryError) as wrong:
         _fail(_text(wrong))
     if written is not None:
@@ -101,13 +114,19 @@ def main(arguments: list[str] | None = None) -> int:
     return 0 if model.converged_ else 1
 
 
+def _command(proc: bsp.Process, arguments: list[str]) -> str:
+    """Return the command that runs this again."""
+    start = f"bsprun -p {proc.nprocs} -m" if proc.nprocs > 1 else "python -m"
+    return f"{start} {PROGRAM} {shlex.join(arguments)}"
+
+
 def _text(wrong: Exception) -> str:
     if isinstance(wrong, OSError) and wrong.filename is not None:
         return f"{wrong.filename}: {wrong.strerror}"
     return str(wrong) or type(wrong).__name__
 
 
-def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary]:
+def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary, Diagnosis | None]:
     named = (options.target, options.weights, options.offset, options.trials, options.clusters)
     roles = [each for each in named if each is not None]
     twice = next((name for k, name in enumerate(roles) if name in roles[:k]), None)
@@ -124,7 +143,7 @@ def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary]:
         not options.no_intercept, options.tol, options.max_iter,
         options.robust if options.clusters is None else CLUSTERED,
     )  # fmt: skip
-    model._model()  # a mistake shows before a large file is read
+    checked = model._model()  # a mistake shows before a large file is read
     for path in (options.report, None if options.json == "-" else options.json):
         if path is not None and not os.path.isdir(os.path.dirname(os.path.abspath(path))):
             raise ValueError(f"{path}: there is no folder {os.path.dirname(path)!r}")
@@ -135,14 +154,14 @@ def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary]:
         raise ValueError("the file, --report and --json must be different files")
     table = read_table(
         options.file, columns=[*columns, *roles] if columns else None, exclude=exclude, missing=options.missing,
-        reference=dict(map(_level, options.reference)),
+        reference=dict(map(_level, options.reference)), delimiter=_DELIMITERS.get(options.delimiter, options.delimiter),
+        decimal=options.decimal, na=options.na, categorical=_names(options.categorical),
     )  # fmt: skip
     _check_roles(table, options)
-    model.fit(
-        table, options.target, options.weights, options.offset, options.trials, options.clusters,
-        progress=_told if options.progress else None,
-    )  # fmt: skip
-    return model, model.summary()
+    given = Given(options.target, options.weights, options.offset, options.trials, options.clusters)
+    data = model._fit(table, given, checked, _told if options.progress else None)
+    found = None if options.report is None else diagnosis(data.rows, checked, model.solution_)
+    return model, model.summary(), found
 
 
 def _names(text: str) -> list[str]:
@@ -171,11 +190,11 @@ def _told(iteration: int, objective: float, norm: float) -> None:
         )
 
 
-def _write(options: argparse.Namespace, summary: Summary) -> str | None:
+def _write(options: argparse.Namespace, summary: Summary, found: Diagnosis | None) -> str | None:
     """Write the files that are asked for; return what went wrong, if anything."""
     try:
         if options.report is not None:
-            Path(options.report).write_text(page(summary, options.file), encoding="utf-8")
+            Path(options.report).write_text(page(summary, options.file, found), encoding="utf-8")
         if options.json is not None:
             text = json.dumps(summary.to_dict(), indent=1)
             if options.json == "-":

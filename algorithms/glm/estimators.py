@@ -166,10 +166,15 @@ class Regression(Conventions):
         model = self._model()
         if (clusters is None) == (model.robust == CLUSTERED):
             raise ValueError(f"robust={self.robust!r} and clusters={clusters!r:.30}: one of them needs the other")
-        data = prepared(X, Given(y, sample_weight, offset, trials, clusters), model.family, self._classify)
+        self._fit(X, Given(y, sample_weight, offset, trials, clusters), model, progress)
+        return self
+
+    def _fit(self, X: Any, given: Given, model: Model, progress: Progress | None = None) -> Prepared:
+        """Fit, and return what was fitted to."""
+        data = prepared(X, given, model.family, self._classify)
         self._remember(data, X)
         self._keep(solve(data.rows, model, progress=progress), model)
-        return self
+        return data
 
     def regularisation_path(
         self, X: Rows, y: Column, alphas: Sequence[float] | None = None, sample_weight: Column | None = None,
@@ -202,7 +207,7 @@ class Regression(Conventions):
 
     def _remember(self, data: Prepared, X: Any) -> None:
         """Keep the columns, names and classes of the data."""
-        self._coding, self._target, self._notes = data.coding, data.target, data.notes
+        self._coding, self._target, self._notes, self._facts = data.coding, data.target, data.notes, data.facts
         self.__dict__.pop("feature_names_in_", None)
         self.n_features_in_ = data.rows.X.shape[1]
         if data.coding is not None:
@@ -231,7 +236,7 @@ class Regression(Conventions):
         self._check_fitted()
         if not (is_number(level) and 0 < level < 1):
             raise ValueError(f"level={level!r}: between 0 and 1")
-        return Summary(self.solution_, self._fitted, self._target, level, self._notes)
+        return Summary(self.solution_, self._fitted, self._target, level, self._notes, self._facts)
 
     def wald_test(self, hypothesis: str | Sequence[str] | ArrayLike, value: float | ArrayLike = 0.0) -> HypothesisTest:
         """Test that coefficients, by name, or combinations of them, (q, d), have a value: see `hypotheses.wald`."""

@@ -9,12 +9,13 @@ attributes of `TableRows`; `Columns` holds the columns that it reads, `Codes` nu
 from bsp.arrays.files.agreement import Held, PathLike, agreed, needed, replaced, same_everywhere, written_in_parts
 from bsp.arrays.files.columns import CHUNK_ROWS, Chunk, Codes, Columns
 from bsp.arrays.files.csv import TextRows
+from bsp.arrays.files.dialect import Dialect
 from bsp.arrays.files.fields import is_number
 from bsp.arrays.files.format import FORMATS, Choose, Format, Table, TableRows, register
 from bsp.arrays.files.formats import load, save, table_of
 
 __all__ = [
-    "CHUNK_ROWS", "FORMATS", "Choose", "Chunk", "Codes", "Columns", "Format", "Held", "PathLike", "Table",
+    "CHUNK_ROWS", "FORMATS", "Choose", "Chunk", "Codes", "Columns", "Dialect", "Format", "Held", "PathLike", "Table",
     "TableRows", "TextRows", "agreed", "is_number", "load", "needed", "register", "replaced", "same_everywhere",
     "save", "table_of", "written_in_parts",
 ]  # fmt: skip

@@ -21,8 +21,8 @@ from bsp.arrays.files.fields import (
     exact,
     fields_of,
     is_blank,
-    is_missing,
     is_number,
+    pointed,
     split,
 )
 
@@ -50,10 +50,15 @@ class Columns(NamedTuple):
     chunks : the rows in order; each chunk has one array a column: float64 with NaN, or int32 codes with -1, for missing
         values.
     levels : for each column its texts by code, in order of appearance; None for a column of numbers.
+    decimal : the decimal mark of files of text, in which numbers may be written in ways that parsers do not read; None
+        where texts are known to be texts.
+    notes : sentences on how the file was read.
     """
 
     chunks: list[Chunk]
     levels: list[list[str] | None]
+    decimal: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -62,18 +67,19 @@ class Columns(NamedTuple):
 
 
 class Codes:
-    """A numbering of texts by order of appearance; texts in `bsp.arrays.files.fields.MISSING` get no number."""
+    """A numbering of texts by order of appearance; those that mark missing values get no number."""
 
-    def __init__(self) -> None:
+    def __init__(self, missing: Collection[str] = MISSING) -> None:
         self.numbers: dict[str, int] = {}
+        self.missing = frozenset(missing)
 
     def of(self, texts: Sequence[str | None]) -> np.ndarray:
         """Return the codes of some texts; -1 for None and for texts that mark a missing value."""
-        numbers = self.numbers
+        numbers, missing = self.numbers, self.missing
         found = np.empty(len(texts), np.int32)
         for k, text in enumerate(texts):
             short = "" if text is None else text.strip()
-            found[k] = -1 if short in MISSING else numbers.setdefault(short, len(numbers))
+            found[k] = -1 if short in missing else numbers.setdefault(short, len(numbers))
         return found
 
     @property
@@ -117,12 +123,13 @@ def columns_of(lines: LineSource, fields: Fields, texts: set[int]) -> Columns:
     found = (
         _by_pyarrow(lines, fields, guessed) or _by_pyarrow(lines, fields, everything) or _as_texts(lines.text(), fields)
     )
-    return _as_numbers(found, everything - texts)
+    return _as_numbers(found, everything - texts, fields.decimal)
 
 
 def _texts_in(text: bytes, fields: Fields) -> set[int]:
     """Return the places of the columns that have a text in the first lines."""
     found: set[int] = set()
+    missing = {each.encode() for each in fields.missing}
     for line in text.split(b"\n")[:-1]:
         try:
             row = fields_of(line.removesuffix(b"\r"), fields.delimiter)
@@ -130,18 +137,20 @@ def _texts_in(text: bytes, fields: Fields) -> set[int]:
             break
         if len(row) == fields.width:
             found |= {
-                k for k, column in enumerate(fields.columns) if not (is_missing(row[column]) or is_number(row[column]))
+                k
+                for k, column in enumerate(fields.columns)
+                if row[column].strip() not in missing and not is_number(row[column], fields.decimal)
             }
     return found
 
 
-def _as_numbers(found: Columns, places: set[int]) -> Columns:
+def _as_numbers(found: Columns, places: set[int], decimal: str) -> Columns:
     """Turn columns into numbers that were read as texts but hold no text."""
     for k in places:
         levels = found.levels[k]
-        if levels is None or not all(is_number(level.encode()) for level in levels):
+        if levels is None or not all(is_number(level.encode(), decimal) for level in levels):
             continue
-        values = np.array([*map(float, levels), np.nan])
+        values = np.array([*(float(pointed(level.encode(), decimal)) for level in levels), np.nan])
         for chunk in found.chunks:
             chunk[k] = values[chunk[k]]  # code -1 is the last: NaN
         found.levels[k] = None
@@ -160,7 +169,7 @@ def _as_texts(text: bytes, fields: Fields) -> Columns:
             raise BadLine(at[k // count], "it is not UTF-8: convert the file, as with iconv") from None
     if wrong is not None:
         raise wrong
-    codes = [Codes() for _ in fields.columns]
+    codes = [Codes(fields.missing) for _ in fields.columns]
     chunk = [each.of(texts[k::count]) for k, each in enumerate(codes)]
     return Columns([chunk], [each.levels for each in codes])
 
@@ -235,7 +244,7 @@ def _by_pyarrow(lines: LineSource, fields: Fields, texts: Collection[int]) -> Co
         return None
     number = from_numpy_dtype(_parsed_as(fields))
     wanted = [f"f{column}" for column in fields.columns]
-    codes = {k: Codes() for k in texts}
+    codes = {k: Codes(fields.missing) for k in texts}
     chunks: list[Chunk] = []
     try:
         for batch in csv.open_csv(
@@ -246,7 +255,8 @@ def _by_pyarrow(lines: LineSource, fields: Fields, texts: Collection[int]) -> Co
             csv.ParseOptions(delimiter=fields.delimiter),
             csv.ConvertOptions(
                 include_columns=wanted,
-                null_values=list(MISSING),
+                null_values=list(fields.missing),
+                decimal_point=fields.decimal,
                 strings_can_be_null=True,
                 column_types={name: string() if k in codes else number for k, name in enumerate(wanted)},
             ),

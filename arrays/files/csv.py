@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import chain, count
 from typing import Any, BinaryIO, Literal, overload
 
 import numpy as np
@@ -15,11 +16,14 @@ from bsp.arrays.expressions.graph import leaf
 from bsp.arrays.expressions.layout import ragged
 from bsp.arrays.files.agreement import PathLike, agreed, same_everywhere
 from bsp.arrays.files.columns import Columns, columns_of, line_of, numbers_of
-from bsp.arrays.files.fields import BadLine, Fields, is_number
+from bsp.arrays.files.dialect import SAMPLE, Dialect, completed
+from bsp.arrays.files.fields import MISSING, BadLine, Fields, is_number
 from bsp.arrays.files.format import Choose, register
 from bsp.arrays.files.lines import Chosen, Opening, TextLines, lines_of, opening_of
 from bsp.arrays.procedures.operands import in_layout
 from bsp.arrays.typing import DTypeLike
+
+_NAMED = {"\t": "tabs", " ": "blanks"}  # delimiters in notes
 
 
 @overload
@@ -93,26 +97,54 @@ def read_csv(
     return (array, [fields.names[column] for column in fields.columns]) if names else array
 
 
+def _all_named(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return names, "Unnamed: k" for the k-th where it is empty, as in pandas; "Unnamed: k.1" if that is taken."""
+    found: list[str] = []
+    for k, name in enumerate(names):
+        base = name or f"Unnamed: {k}"
+        others = (f"{base}.{number}" for number in count(1))
+        found.append(name or next(each for each in chain([base], others) if each not in (*names, *found)))
+    return tuple(found)
+
+
 class TextRows:
     """The rows of a text file that one process reads; its first line names the columns.
 
-    choose : returns the names of the columns to read, given the names of all.
-    delimiter : one character; None: a comma.
+    choose : returns the names of the columns to read, given the names of all; one without is "Unnamed: 0" if it is the
+        first, as pandas names it.
+    dialect : how the file is written; what it leaves open is found from the first lines.
+    usual : the delimiter of files of this ending.
     Cost: none for plain text; one superstep for compressed text, see `lines_of`.
     """
 
-    def __init__(self, path: PathLike, choose: Choose, delimiter: str | None = None) -> None:
-        self._choose, self._delimiter = choose, delimiter or ","
+    def __init__(self, path: PathLike, choose: Choose, dialect: Dialect | None = None, usual: str = ",") -> None:
+        self._choose, self._given, self._usual = choose, dialect or Dialect(), usual
+        self._given.check()
         self._lines = lines_of(path, self._opening)
         self.names: tuple[str, ...] = ()
 
     def _opening(self, file: BinaryIO) -> Opening:
-        opened = opening_of(file, self._delimiter, True, np.dtype(float), None, 0)
-        names = opened.fields.names
-        if len(names) > 1 and all(is_number(name.encode()) for name in names):
+        sample = file.read(SAMPLE)
+        file.seek(0)
+        dialect = completed(self._given, sample, self._usual)
+        opened = opening_of(file, dialect.delimiter, True, np.dtype(float), None, 0)
+        names = _all_named(opened.fields.names)
+        if len(names) > 1 and all(is_number(name.encode(), dialect.decimal or ".") for name in names):
             raise ValueError("the first line has numbers, not the names of the columns")
         places = tuple(names.index(name) for name in self._choose(names))
-        return opened._replace(fields=opened.fields._replace(columns=places))
+        fields = opened.fields._replace(
+            columns=places, names=names, decimal=dialect.decimal or ".", missing=MISSING + dialect.missing
+        )
+        return opened._replace(fields=fields)
+
+    def _notes(self, fields: Fields) -> tuple[str, ...]:
+        """Return sentences that tell what was found from the first lines, where it is not what the ending means."""
+        found = []
+        if self._given.delimiter is None and fields.delimiter != self._usual:
+            found.append(f"fields are separated by {_NAMED.get(fields.delimiter or '', repr(fields.delimiter))}")
+        if self._given.decimal is None and fields.decimal != ".":
+            found.append("the decimal mark is a comma")
+        return (" and ".join(found) + ", by the first lines of the file",) if found else ()
 
     def columns(self, texts: set[int]) -> Columns:
         """Read the columns; those at the places `texts` as texts, others as numbers unless they hold text."""
@@ -120,9 +152,10 @@ class TextRows:
         fields = own.opening.fields
         self.names = tuple(fields.names[column] for column in fields.columns)
         try:
-            return columns_of(own, fields, texts)
+            found = columns_of(own, fields, texts)
         except BadLine as bad:
             raise ValueError(f"line {own.before() + bad.index + 1}: {bad.text}") from None
+        return found._replace(decimal=fields.decimal, notes=self._notes(fields))
 
     def place(self, row: int) -> str:
         """Return the line number of one of this process's rows, in words."""
@@ -130,8 +163,8 @@ class TextRows:
         return f"line {own.before() + line_of(row, own.text(), own.opening.fields.delimiter) + 1}"
 
 
-def _tab_separated(path: PathLike, choose: Choose, delimiter: str | None) -> TextRows:
-    return TextRows(path, choose, delimiter or "\t")
+def _tab_separated(path: PathLike, choose: Choose, dialect: Dialect) -> TextRows:
+    return TextRows(path, choose, dialect, "\t")
 
 
 register(".csv", read=read_csv, table=TextRows, functions=(read_csv,))

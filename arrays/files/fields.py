@@ -35,6 +35,8 @@ class Fields(NamedTuple):
     columns: tuple[int, ...]  # the numbers of those that are read
     names: tuple[str, ...]  # of all columns
     dtype: DType
+    decimal: str = "."  # of floats in tables
+    missing: tuple[str, ...] = MISSING
 
 
 def fields_of(line: bytes, delimiter: str | None) -> list[bytes]:
@@ -60,12 +62,21 @@ def is_missing(field: bytes) -> bool:
     return field.strip() in _MISSING
 
 
-def is_number(field: bytes) -> bool:
+def is_number(field: bytes, decimal: str = ".") -> bool:
     """Return True for a field that is a number and not missing."""
     try:
-        return not is_missing(field) and _number(field, np.dtype(float)) is not None
+        return not is_missing(field) and _number(pointed(field, decimal), np.dtype(float)) is not None
     except ValueError:
         return False
+
+
+def pointed(field: bytes, decimal: str) -> bytes:
+    """Return a number with a point for its decimal mark.  Raises ValueError if it has a point that is no such mark."""
+    if decimal == ".":
+        return field
+    if b"." in field:
+        raise ValueError
+    return field.replace(decimal.encode(), b".")
 
 
 def _number(field: bytes, dtype: DType) -> Any:

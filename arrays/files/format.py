@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from bsp.arrays.files.agreement import PathLike
 from bsp.arrays.files.columns import Columns
+from bsp.arrays.files.dialect import Dialect
 
 Function = Callable[..., Any]
 Choose = Callable[[tuple[str, ...]], tuple[str, ...]]  # maps the names of all columns to the names to read
@@ -34,7 +35,7 @@ class TableRows(Protocol):
         """Return the position in the file of one of this process's rows, in words: "line 17"."""
 
 
-Table = Callable[[PathLike, Choose, str | None], TableRows]  # path, choose, delimiter (None: the format's own)
+Table = Callable[[PathLike, Choose, Dialect], TableRows]  # path, choose, how it is written
 
 
 class Format(NamedTuple):
@@ -58,7 +59,7 @@ def register(
 
     endings : endings of names, such as ".h5"; `load` calls read(path, grid=, process_grid=, **options) for them, `save`
         write(path, x, **options).
-    table : makes the `TableRows` of a file whose columns are numbers or texts, from (path, choose, delimiter).  All
+    table : makes the `TableRows` of a file whose columns are numbers or texts, from (path, choose, dialect).  All
         processes call it; it may take supersteps.  Models of `bsp.algorithms.glm` then fit to such files.
     functions : functions to add to `bsp.arrays`, which also imports them by name for type checkers.
     of_numpy : by function of NumPy, the function that replaces it in calls with arrays.

@@ -3,6 +3,8 @@
 Plain text is cut into ranges of bytes, one for each process, which reads the lines that begin in its range.
 Compressed text cannot be read from the middle.  Process 0 decompresses it once and distributes it; all processes share
 the parsing, which takes longer.  Process 0 then has the whole text in memory.
+
+Text in UTF-16 or UTF-32, with its byte-order mark, is cut in the same way and read as UTF-8: see `encoding`.
 """
 
 from __future__ import annotations
@@ -22,12 +24,14 @@ import numpy as np
 
 from bsp.arrays.execution.world import world
 from bsp.arrays.files.agreement import PathLike
+from bsp.arrays.files.encoding import Encoding, encoding_of
 from bsp.arrays.files.fields import Fields, fields_of, is_blank, is_missing, is_number
 from bsp.values.payload import cuts_of
 
 Chosen = int | str | Sequence[int | str] | None
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _BOM = b"\xef\xbb\xbf"
+_HEAD = 1 << 22  # bytes of a text that is not UTF-8 in which its data must begin
 
 
 class Opening(NamedTuple):
@@ -80,6 +84,10 @@ def opening_of(
         first = fields_of(text.rstrip(b"\r\n"), delimiter)
     except ValueError as wrong:
         raise ValueError(f"line {lines + 1}: {wrong}") from None
+    if b"\0" in text:
+        raise ValueError(
+            f"line {lines + 1} has NUL characters: if it is UTF-16 without a byte-order mark, convert it, as with iconv"
+        )
     wanted: Sequence[int | str] | None = [usecols] if isinstance(usecols, (int, np.integer, str)) else usecols
     by_name = wanted is not None and any(isinstance(each, str) for each in wanted)
     if header == "auto" and not by_name:
@@ -154,25 +162,44 @@ def _own_lines(path: PathLike, opening: Open) -> TextLines:
     """Return the lines that begin in this process's range of bytes."""
     here = world()
     with open(path, "rb") as file:
-        opened = opening(file)
+        coded = encoding_of(file.read(4))
+        file.seek(0)
+        opened = opening(file) if coded is None else _opened(file, coded, opening)
+        unit = 1 if coded is None else coded.unit.itemsize
         size = os.fstat(file.fileno()).st_size
-        cuts = cuts_of(size - opened.start, here.nprocs)
+        cuts = cuts_of((size - opened.start) // unit, here.nprocs)
         ends: list[int] = []
         for cut in cuts[here.pid : here.pid + 2]:
-            file.seek(opened.start + max(cut - 1, 0))
-            if cut:
+            file.seek(opened.start + max(cut - 1, 0) * unit)
+            if cut and coded is None:
                 file.readline()  # a line that begins before the range belongs to the process before
+            elif cut and coded is not None:
+                coded.skip_line(file)
             ends.append(min(file.tell(), size))
-    stream = cast(Callable[[], BinaryIO], partial(_Span, path, *ends))
-    return TextLines(opened, stream, partial(_lines_before, path, ends[0]))
+    if here.pid == here.nprocs - 1:
+        ends[1] = size  # with the bytes of a unit that is cut off, which are an error
+    span = partial(_Span, path, *ends)
+    stream = span if coded is None else lambda: coded.stream(cast(BinaryIO, span()))
+    return TextLines(opened, cast(Callable[[], BinaryIO], stream), partial(_lines_before, path, ends[0], coded))
 
 
-def _lines_before(path: PathLike, place: int) -> int:
+def _opened(file: BinaryIO, coded: Encoding, opening: Open) -> Opening:
+    """Read the beginning of a text that is not UTF-8; `start` counts its own bytes, not those of UTF-8."""
+    head = file.read(_HEAD)
+    if len(head) == _HEAD:
+        head = head[: int(coded.newlines(head)[-1:].sum())]
+    text = coded.utf8(head)
+    opened = opening(io.BytesIO(text))
+    return opened._replace(start=coded.size_of(text[: opened.start]))
+
+
+def _lines_before(path: PathLike, place: int, coded: Encoding | None = None) -> int:
     """Count the lines before a byte of a file."""
     found = 0
     with open(path, "rb") as file:
         while place > 0 and (part := file.read(min(place, 1 << 24))):
-            found, place = found + part.count(b"\n"), place - len(part)
+            found += part.count(b"\n") if coded is None else len(coded.newlines(part))
+            place -= len(part)
     return found
 
 
@@ -185,6 +212,8 @@ def _dealt_out(path: PathLike, opening: Open) -> tuple[Exception | None, TextLin
         try:
             with OPENERS[os.path.splitext(os.fspath(path))[1]](path, "rb") as file:
                 text = file.read()
+            coded = encoding_of(text[:4])
+            text = text if coded is None else coded.utf8(text)
             opened = opening(io.BytesIO(text))
             places = [opened.start]
             for cut in cuts_of(len(text) - opened.start, here.nprocs)[1:]:

@@ -28,6 +28,8 @@ from bsp.arrays.files.agreement import (
     same_everywhere,
 )
 from bsp.arrays.files.columns import CHUNK_ROWS, Codes, Columns
+from bsp.arrays.files.dialect import Dialect
+from bsp.arrays.files.fields import MISSING
 from bsp.arrays.files.format import Choose, register
 from bsp.arrays.procedures.operands import in_layout, slabs
 from bsp.arrays.typing import ArrayLike, DTypeLike
@@ -213,7 +215,11 @@ class ParquetRows:
     choose : returns the names of the columns to read, given the names of all.
     """
 
-    def __init__(self, path: PathLike, choose: Choose, delimiter: str | None = None) -> None:
+    def __init__(self, path: PathLike, choose: Choose, dialect: Dialect | None = None) -> None:
+        given = dialect or Dialect()
+        if given.delimiter is not None or given.decimal is not None:
+            raise ValueError("a Parquet file has no delimiter and no decimal mark: they are of text files")
+        self._missing = MISSING + given.missing
         self._path, self._choose, self._first = path, choose, 0
         self.names: tuple[str, ...] = ()
 
@@ -226,7 +232,7 @@ class ParquetRows:
             self.names = self._choose(tuple(files[0].schema_arrow.names))
             cuts = cuts_of(sum(file.metadata.num_rows for file in files), here.nprocs)
             self._first = cuts[here.pid]
-            codes = {k: Codes() for k in texts}
+            codes = {k: Codes(self._missing) for k in texts}
             chunks = [
                 [self._column(batch.column(name), k, codes) for k, name in enumerate(self.names)]
                 for _, part in _groups(files, self.names, *cuts[here.pid : here.pid + 2])
@@ -245,7 +251,7 @@ class ParquetRows:
             return found
         if not (types.is_string(kind) or types.is_large_string(kind)):
             raise ValueError(f"column {self.names[k]!r} has {kind}, neither numbers nor texts")
-        return codes.setdefault(k, Codes()).of(values.to_pylist())
+        return codes.setdefault(k, Codes(self._missing)).of(values.to_pylist())
 
     def place(self, row: int) -> str:
         """Return the number of one of this process's rows in the table, in words."""

@@ -344,11 +344,11 @@ def test_a_summary_names_the_levels_that_others_are_compared_with(reference: dic
 
     (model, *_) = fitted(2, main)
     region = reference.get("region", "east, far")
-    said = f"levels that others are compared with: region {region!r}, smokes 'no'"
-    assert said in model.summary().notes
-    assert f"note: {said}" in str(model.summary())
+    said = f"region {region!r}, smokes 'no'"
+    assert ("reference levels", said) in model.summary().facts
+    assert re.search(rf"^reference levels +{re.escape(said)}$", str(model.summary()), re.MULTILINE)
     numbers = glm.LinearRegression().fit(people()[["age", "visits"]], "visits")
-    assert not any("compared with" in note for note in numbers.summary().notes)
+    assert "reference levels" not in str(numbers.summary())
 
 
 def test_the_reference_of_a_column_that_does_not_explain_is_refused(tmp_path: Path) -> None:
@@ -414,7 +414,7 @@ WRONG_FILES = {
     "empty": ("", "it has no data: it is empty"),
     "header only": ("y,x\n", "has no rows"),
     "duplicate names": ("y,x,x\n1,2,3\n", "columns 2 and 3 are both named 'x'"),
-    "no name": ("y,,x\n1,2,3\n", "column 2 has no name"),
+    "no name": ("y,,x\n1,2,3\n", "column 2 has no name: name it, or leave it out (--exclude 'Unnamed: 1')"),
     "no header": ("1,2\n3,4\n", "the first line has numbers, not the names of the columns"),
     "no such column": ("Y,x\n1,2\n2,3\n", "there is no column 'y'; did you mean 'Y'"),
     "short line": ("y,x\n1,2\n\n3\n", "line 4: it has 1 field, the first line has 2"),
@@ -510,10 +510,17 @@ def test_quotes_and_carriage_returns_amid_lines_mean_the_same_to_both_readers(
     assert "column 'x' has 3 numbers and 1 text: line 2 has '2\\r3'" in raised(2, lambda: read_table(path))
 
 
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_texts_of_a_frame_that_are_all_numbers_are_categories(nprocs: int) -> None:
+    frame = pandas.DataFrame({"code": ["1", "2", "10"] * 20, "y": np.arange(60.0) ** 0.5})
+    for model in fitted(nprocs, lambda proc: glm.LinearRegression().fit(frame, "y")):
+        assert model.solution_.names == ("code[10]", "code[2]")
+
+
 class _Pairs:
     """Rows of a format of one's own: "name=value, name=value" on each line, dealt in turn."""
 
-    def __init__(self, path: Any, choose: Callable[[tuple[str, ...]], tuple[str, ...]], delimiter: str | None) -> None:
+    def __init__(self, path: Any, choose: files.Choose, dialect: files.Dialect) -> None:
         self.path, self.choose, self.names = path, choose, ()
 
     def columns(self, texts: set[int]) -> Columns:

@@ -93,18 +93,15 @@ def coding_of(table: Table, columns: Sequence[str], others: Sequence[str]) -> tu
             )
         if table.levels[table.column(name)] is None:
             raise DataError(f"{table.source}: column {name!r} has numbers, it has no reference level")
-    notes: tuple[str, ...] = (
-        (f"{rows - left} of {rows} rows have missing values and are left out",) if left < rows else ()
-    )
+    notes = table.notes
+    if left < rows:
+        notes += (f"{rows - left} of {rows} rows have missing values and are left out",)
     coding = Coding(tuple(_coded(table, name, facts[table.column(name)]) for name in columns))
     notes += tuple(
         f"column {column.name} is {column.reference!r} in every row: it is left out"
         for column in coding.columns
         if column.levels == ()
     )
-    compared = [f"{column.name} {column.reference!r}" for column in coding.columns if column.levels]
-    if compared:
-        notes += (f"levels that others are compared with: {', '.join(compared)}",)
     return coding, kept, notes
 
 

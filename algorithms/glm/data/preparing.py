@@ -39,6 +39,7 @@ class Prepared(NamedTuple):
     coding: Coding | None  # of a table
     classes: np.ndarray | None  # of a classifier
     notes: tuple[str, ...]
+    facts: tuple[tuple[str, str], ...] = ()  # what was fitted to, beside X and y: names and texts
 
 
 class _Parts(NamedTuple):
@@ -71,7 +72,20 @@ def prepared(X: Any, given: Given, family: Family, classify: bool) -> Prepared:
             parts = parts._replace(vectors=parts.vectors._replace(y=parts.vectors.y.astype(bool)))
     else:
         parts, target = _of_arrays(data, given), "y"
-    return _checked(parts, target, family, classify)
+    return _checked(parts, target, family, classify)._replace(facts=_facts(parts.coding, given))
+
+
+def _facts(coding: Coding | None, given: Given) -> tuple[tuple[str, str], ...]:
+    """Return what else a summary shows: reference levels, and which columns are weights, offset, trials, clusters."""
+    columns = () if coding is None else coding.columns
+    levels = [f"{column.name} {column.reference!r}" for column in columns if column.levels]
+    facts = [("reference levels", ", ".join(levels))] if levels else []
+    facts += [
+        (name, f"column {each}" if isinstance(each, str) else "an array")
+        for name, each in zip(Given._fields[1:], given[1:], strict=True)
+        if each is not None
+    ]
+    return tuple(facts)
 
 
 def _of_arrays(data: Any, given: Given) -> _Parts:
@@ -170,6 +184,8 @@ def _response(values: Any) -> tuple[np.ndarray, bool]:
     found = np.asarray(values)
     if found.dtype.kind in "SU" or (found.dtype.kind == "O" and any(isinstance(each, str) for each in found)):
         return found, True
+    if found.dtype.kind == "O" and len(found) and all(isinstance(each, (bool, np.bool_)) for each in found):
+        found = found.astype(bool)  # labels that stay what they are
     if found.dtype.kind == "f" or found.dtype.kind == "O":
         return numbers(found, "y", finite=True), False
     if found.dtype.kind == "c":

@@ -2,24 +2,29 @@
 
 A column is one of texts if any process has a text in it; then its texts, sorted, are numbered alike on every process.
 A column of numbers with a few texts among them is taken for a mistake, and the error shows the first one's line.
+Numbers that people have written for people ("1,101", "33%") are read as numbers, with a note: see `spelling`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from bsp.algorithms.glm.data.spelling import NOUNS, Kind, Spelt, as_numbers, number_of, spelt
 from bsp.algorithms.glm.errors import DataError, agreed, no_column
-from bsp.arrays.files import CHUNK_ROWS, Chunk, Codes, Columns, PathLike, TableRows, TextRows, is_number, table_of
+from bsp.arrays.files import CHUNK_ROWS, Chunk, Codes, Columns, Dialect, PathLike, TableRows, TextRows, table_of
 from bsp.arrays.procedures import world
+from bsp.cost.units import counted
 from bsp.values.payload import cuts_of
 
 MOST_LEVELS = 1000  # different texts in a column that is coded
+_UNNAMED = re.compile(r"Unnamed: \d+(\.\d+)?|__index_level_\d+__")  # by pandas, of columns without a name and indices
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,7 @@ class Table:
     source : its name in messages.  place : returns where a row of this process is, in words: "line 17".
     missing : "error", or "drop" to leave out rows in which a value is missing.
     reference : of columns of text the level that others are compared with, where it is not the first.
+    notes : sentences on how the table was read.
     """
 
     names: tuple[str, ...]
@@ -43,6 +49,7 @@ class Table:
     place: Callable[[int], str] = field(repr=False)
     missing: str = "error"
     reference: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def column(self, name: str) -> int:
         """Return the number of a column.  Raises DataError if there is none of this name."""
@@ -59,27 +66,40 @@ class Table:
 
 def read_table(
     path: PathLike, *, columns: Iterable[str] | None = None, exclude: Iterable[str] = (), missing: str = "error",
-    reference: Mapping[str, str] | None = None, delimiter: str | None = None,
+    reference: Mapping[str, str] | None = None, delimiter: str | None = None, decimal: str | None = None,
+    na: Iterable[str] = (), categorical: Iterable[str] = (),
 ) -> Table:  # fmt: skip
     """Read columns of a table: a CSV file (also .gz, .bz2, .xz), a Parquet file or folder.  Collective.
 
     columns : the columns to read; None: all.  exclude : columns to leave out.
     missing : "error": a missing value ends the fit with its column and line; "drop": rows that have one are left out.
     reference : {column: level}: texts are compared with this one, not with the first in sorted order.
-    delimiter : one character; None: a comma, or a tab if the name ends in .tsv.
+    delimiter : one character; None: a comma (a tab if the name ends in .tsv), or what separates the fields of the first
+        lines.   decimal : "." or ","; None: what their numbers have.
+    na : texts that mark a missing value, besides an empty field, NA, N/A, NULL, None and nan.
+    categorical : columns whose values are categories though they are numbers or dates.
+    Text is UTF-8, or UTF-16 or UTF-32 with a byte-order mark.  Columns of numbers whose digits are grouped ("1,101")
+    and of percentages ("33%", which is 0.33) are read as numbers; a column without a name that counts the rows, as
+    pandas' to_csv writes it, is left out.  The table has notes of it.
     Every process reads the lines that begin in its range of bytes, or its rows of the row groups.
     Cost: 1 superstep in which all agree what the columns are, one more if some have texts, to agree on their numbers;
     compressed text is dealt out by process 0 before.
-    Raises FileNotFoundError, OSError, or DataError: no rows, unequal lines, duplicate names, no such column, numbers
-    mixed with texts; the same on every process.
+    Raises FileNotFoundError, OSError, or DataError: no rows, unequal lines, duplicate names, no such column, dates, or
+    numbers mixed with texts; the same on every process.
     """
     if missing not in ("error", "drop"):
         raise DataError(f"missing={missing!r}: one of 'error', 'drop'")
     source = os.path.basename(os.fspath(path))
     wanted = None if columns is None else list(dict.fromkeys(columns))
     chosen = _Chosen(source, wanted, list(exclude))
-    part = (table_of(path) or TextRows)(path, chosen.of, delimiter)
-    return replace(_agreed(source, part), missing=missing, reference=dict(reference or {}))
+    try:
+        dialect = Dialect(delimiter, decimal, tuple(each.strip() for each in na))
+        part = (table_of(path) or TextRows)(path, chosen.of, dialect)
+    except ValueError as wrong:
+        raise DataError(f"{source}: {wrong}") from None
+    kinds = list(dict.fromkeys(categorical))
+    table = _agreed(source, part, kinds, () if wanted is None else wanted)
+    return replace(table, missing=missing, reference=dict(reference or {}))
 
 
 def frame_table(frame: Any) -> Table:
@@ -138,7 +158,7 @@ def _check_names(source: str, names: tuple[str, ...]) -> None:
         if name in names[:k]:
             raise DataError(f"{source}: columns {names.index(name) + 1} and {k + 1} are both named {name!r}")
         if not name:
-            raise DataError(f"{source}: column {k + 1} has no name")
+            raise DataError(f"{source}: column {k + 1} has no name")  # of a data frame
 
 
 class _Frame:
@@ -204,13 +224,18 @@ def _read(source: str, part: TableRows, texts: set[int]) -> Columns:
         raise DataError(f"{source}: {wrong}") from None
 
 
-def _agreed(source: str, part: TableRows) -> Table:
-    """Read this process's rows and agree on the columns with all processes.  One superstep, two if there are texts."""
+def _agreed(
+    source: str, part: TableRows, categorical: Sequence[str] = (), kept: Collection[str] | None = None
+) -> Table:
+    """Read this process's rows and agree on the columns with all processes.  One superstep, two if there are texts.
+
+    categorical : columns that are read as texts.   kept : of a file, columns that stay though they have no name.
+    """
     found: list[Columns] = []
 
     def read() -> Any:
         found.append(_read(source, part, set()))
-        return part.names, found[0].rows, [_mixture(found[0], k) for k in range(len(part.names))]
+        return part.names, found[0].rows, [spelt(found[0], k) for k in range(len(part.names))]
 
     told = agreed(read)
     names = told[0][0]
@@ -219,47 +244,135 @@ def _agreed(source: str, part: TableRows) -> Table:
         raise DataError(f"{source}: processes see different columns there")
     if not sum(counts):
         raise DataError(f"{source} has no rows: Found array with 0 sample(s)")
-    texts = {k for k in range(len(names)) if any(mixtures[k] is not None for _, _, mixtures in told)}
-    _check_mixtures(source, part, told, texts)
+    for name in categorical:
+        if name not in names:
+            raise DataError(f"{source}: categorical={name!r}: {no_column(name, names)}")
+    columns = [_Column(name, k, [each[k] for _, _, each in told]) for k, name in enumerate(names)]
+    texts = {each.place for each in columns if each.name in categorical or any(own.texts for own in each.told)}
     (mine,) = found
+    notes = mine.notes
+    spelled = [each for each in columns if each.place in texts and each.name not in categorical]
+    for column in spelled:
+        if _are_numbers(source, part, column):
+            as_numbers(mine, column.place)
+            texts.remove(column.place)
+            notes += (_how(column, mine.decimal),)
     if texts and mine.rows and any(mine.levels[k] is None for k in texts):
-        mine = _read(source, part, texts)
+        again = _read(source, part, texts)
+        for column in spelled:
+            if column.place not in texts:
+                as_numbers(again, column.place)
+        mine = again
     if not mine.rows:
         mine = Columns([], mine.levels)
     levels = _numbered(source, names, mine, sorted(texts)) if texts else {}
-    return Table(names, tuple(levels.get(k) for k in range(len(names))), mine.chunks, counts, source, part.place)
+    table = Table(
+        names, tuple(levels.get(k) for k in range(len(names))), mine.chunks, counts, source, part.place, notes=notes
+    )
+    return table if kept is None else _without_index(table, columns, {*kept, *categorical})
 
 
-def _mixture(found: Columns, k: int) -> tuple[int, int, int, str] | None:
-    """Count the numbers and the other texts of a column of texts, with the first other text and its row."""
-    levels = found.levels[k]
-    if levels is None:
-        return None
-    numeric = np.array([*(is_number(level.encode()) for level in levels), False])
-    codes = np.concatenate([np.empty(0, np.int32), *(chunk[k] for chunk in found.chunks)])
-    rows = np.flatnonzero((codes >= 0) & ~numeric[codes])
-    first = (int(rows[0]), levels[codes[rows[0]]]) if rows.size else (0, "")
-    return int(numeric[codes].sum()), int(rows.size), *first
+class _Column(NamedTuple):
+    """A column and what all processes have in it."""
+
+    name: str
+    place: int
+    told: list[Spelt]
+
+    def count(self, *kinds: Kind) -> int:
+        """Return how many values of all processes are of some kinds."""
+        return sum(each.counts[kind] for each in self.told for kind in kinds)
 
 
 def _place_on(part: TableRows, pid: int, row: int) -> str | None:
     return part.place(row) if world().pid == pid else None
 
 
-def _check_mixtures(source: str, part: TableRows, told: Sequence[Any], texts: Iterable[int]) -> None:
-    """Raise DataError for a column with texts of which most values are numbers."""
-    for k in sorted(texts):
-        columns = [(count, mixtures[k]) for _, count, mixtures in told]
-        numbers = sum(count if each is None else each[0] for count, each in columns)
-        found = {pid: each for pid, (_, each) in enumerate(columns) if each is not None and each[1]}
-        others = sum(each[1] for each in found.values())
-        if others < numbers:
-            pid, (_, _, row, text) = next(iter(found.items()))
-            places = agreed(partial(_place_on, part, pid, row))
+def _are_numbers(source: str, part: TableRows, column: _Column) -> bool:
+    """Return whether the texts of a column are numbers that parsers do not read.
+
+    Raises DataError if most of them are numbers or dates, with the first that is not as the others, or cannot be used.
+    """
+    counts = {kind: column.count(kind) for kind in Kind}
+    others = counts[Kind.TEXT]
+    like = sum(counts.values()) - others
+    numbers = counts[Kind.NUMBER] + counts[Kind.GROUPED]
+    if others >= like or counts[Kind.NUMBER] == like + others:
+        return False  # categories; or texts by their type, whatever they look like
+    if like + others in (numbers, counts[Kind.PERCENT]):
+        return True
+    groups: list[tuple[Kind, ...]] = [
+        (Kind.NUMBER, Kind.GROUPED), (Kind.PERCENT,), (Kind.OTHER,), (Kind.DATE,),
+    ]  # fmt: skip
+    main = max(groups, key=lambda group: column.count(*group))
+    usual = column.count(*main)
+    alike = usual == like + others
+    firsts = [(pid, each.otherwise([] if alike else main)) for pid, each in enumerate(column.told)]
+    pid, (row, text) = next((pid, each) for pid, each in firsts if each is not None)
+    place = agreed(partial(_place_on, part, pid, row))[pid]
+    name, shown = column.name, f"{text!r:.40}"
+    if alike and main == (Kind.DATE,):
+        raise DataError(
+            f"{source}: column {name!r} has dates, neither numbers nor groups: {place} has {shown}; exclude it, or "
+            f"make it categorical (--categorical {name})"
+        )
+    if alike:
+        raise DataError(
+            f"{source}: column {name!r} has numbers with another decimal mark: {place} has {shown}; --decimal tells it"
+        )
+    rest = like + others - usual
+    kinds = [kind for kind in Kind if kind not in main and counts[kind]]
+    noun = NOUNS[kinds[0]] if len(kinds) == 1 else "other value"
+    raise DataError(
+        f"{source}: column {name!r} has {counted(usual, NOUNS[main[0]])} and {counted(rest, noun)}: {place} has "
+        f"{shown}; correct or exclude it, or tell what it is (--na {shown}, --categorical {name})"
+    )
+
+
+def _how(column: _Column, decimal: str | None) -> str:
+    """Return a note on how the texts of a column were read as numbers."""
+    kind = Kind.PERCENT if column.count(Kind.PERCENT) else Kind.GROUPED
+    _, text = next(first for each in column.told if (first := each.first[kind]) is not None)
+    what = "percentages" if kind is Kind.PERCENT else "numbers with grouped digits"
+    return f"column {column.name} has {what}: {text!r} is read as {number_of(text, decimal or '.'):.15g}"
+
+
+def _without_index(table: Table, columns: Sequence[_Column], kept: Collection[str]) -> Table:
+    """Leave out columns that pandas has written or named as indices; raise DataError for others without a name."""
+    gone = []
+    notes = table.notes
+    for name, k, told in columns:
+        if name in kept or not _UNNAMED.fullmatch(name):
+            continue
+        why = "has no values" if not any(sum(each.counts) for each in told) else ""
+        if name.startswith("__") or _counts_up(told, table.counts):
+            why = "is the index that pandas wrote"
+        if not why:
             raise DataError(
-                f"{source}: column {part.names[k]!r} has {numbers} numbers and {others} "
-                f"text{'s' * (others != 1)}: {places[pid]} has {text!r:.40}; correct or exclude it"
+                f"{table.source}: column {k + 1} has no name: name it, or leave it out (--exclude {name!r})"
             )
+        gone.append(k)
+        notes += (f"column {k + 1} ({name}) {why}: it is left out",)
+    if not gone:
+        return table
+    stay = [k for k in range(len(table.names)) if k not in gone]
+    if not stay:
+        raise DataError(f"{table.source}: no columns are left")
+    return replace(
+        table, names=tuple(table.names[k] for k in stay), levels=tuple(table.levels[k] for k in stay), notes=notes,
+        chunks=[[chunk[k] for k in stay] for chunk in table.chunks],
+    )  # fmt: skip
+
+
+def _counts_up(told: Sequence[Spelt], counts: Sequence[int]) -> bool:
+    """Return whether a column is 0, 1, 2, ... or 1, 2, 3, ... over the rows of all processes."""
+    before = [sum(counts[:pid]) for pid in range(len(counts))]
+    starts = {
+        None if own.counting is None else own.counting - low
+        for own, low, count in zip(told, before, counts, strict=True)
+        if count
+    }
+    return starts in ({0.0}, {1.0})
 
 
 def _numbered(source: str, names: tuple[str, ...], mine: Columns, texts: Sequence[int]) -> dict[int, tuple[str, ...]]:

@@ -26,11 +26,21 @@ class Coefficient(NamedTuple):
     high: float
 
 
+class Ratio(NamedTuple):
+    """What one more of a column multiplies the mean, or the odds, by: exp(coefficient), with its interval."""
+
+    name: str
+    estimate: float
+    low: float
+    high: float
+
+
 @dataclass(frozen=True, repr=False)
 class Summary:
     """The summary of a fit: str() and repr() are a table in text, a notebook and `to_html()` show HTML.
 
     level : of the confidence intervals.
+    remarks : notes on the data.   about : facts about them, names and texts: reference levels, weights, offset.
     The statistic is z, compared with the normal distribution; where the dispersion is estimated (gaussian, gamma, ...)
     it is t, with the residual degrees of freedom.
     aic : 2d - 2·log-likelihood;  bic : d·log(rows) - 2·log-likelihood; d counts coefficients, not the dispersion, as
@@ -42,6 +52,7 @@ class Summary:
     target: str = "y"
     level: float = 0.95
     remarks: tuple[str, ...] = ()
+    about: tuple[tuple[str, str], ...] = ()
 
     @property
     def statistic(self) -> str:
@@ -83,6 +94,16 @@ class Summary:
 
             return float(-special.stdtrit(self.solution.df_resid, tail))
         return NormalDist().inv_cdf(1 - tail)
+
+    @property
+    def ratios(self) -> list[Ratio]:
+        """What coefficients multiply: exp(coefficient) with its interval, of the links log and logit; else none."""
+        if not self.model.family.link.ratio:
+            return []
+        with np.errstate(over="ignore"):
+            return [
+                Ratio(each.name, *np.exp([each.estimate, each.low, each.high]).tolist()) for each in self.coefficients
+            ]
 
     @property
     def _count(self) -> float:
@@ -129,7 +150,7 @@ class Summary:
             facts.append(("penalty", f"alpha {model.alpha:g}, l1_ratio {model.l1_ratio:g}"))
         state = f"converged to {model.tol:g}" if found.converged else f"not converged to {model.tol:g}"
         facts.append(("solver", f"{found.solver}, {counted(found.n_iter, 'iteration')}, {state}"))
-        return facts
+        return facts + list(self.about)
 
     @property
     def notes(self) -> list[str]:
@@ -149,6 +170,8 @@ class Summary:
         """Return the summary as JSON takes it: numbers, texts, None for what is not defined."""
         found = self.solution
         rows = [{name: _told(value) for name, value in each._asdict().items()} for each in self.coefficients]
+        for row, ratio in zip(rows, self.ratios, strict=bool(self.ratios)):
+            row.update(zip(("exp", "exp_low", "exp_high"), map(_told, ratio[1:]), strict=True))
         names = (
             "n_rows", "df_resid", "deviance", "null_deviance", "dispersion", "pearson_chi2", "log_likelihood",
             "objective", "gradient_norm", "n_iter", "converged", "solver",
@@ -156,25 +179,42 @@ class Summary:
         return {
             "family": str(self.model.family), "target": self.target, "alpha": self.model.alpha,
             "l1_ratio": self.model.l1_ratio, "coefficients": rows, "statistic": self.statistic, "level": self.level,
-            "robust": self.model.robust, **{name: _told(getattr(found, name)) for name in names},
+            "robust": self.model.robust, "data": dict(self.about),
+            **{name: _told(getattr(found, name)) for name in names},
             "aic": _told(self.aic), "bic": _told(self.bic), "notes": self.notes,
         }  # fmt: skip
 
     @property
     def table(self) -> list[list[str]]:
         """Return heads and cells of the table of coefficients."""
-        tail = (1 - self.level) / 2
-        heads = ["", "coef", "std err", self.statistic, f"P>|{self.statistic}|", f"[{tail:.3g}", f"{1 - tail:.3g}]"]
+        heads = ["", "coef", "std err", self.statistic, f"P>|{self.statistic}|", *self._ends]
         return [heads, *([each.name, *_cells(each)] for each in self.coefficients)]
 
-    def __str__(self) -> str:
-        table = self.table
+    @property
+    def ratio_table(self) -> list[list[str]]:
+        """Return heads and cells of the table of ratios; none where exp(coefficient) means nothing."""
+        rows = [[name, *(f"{value:.6g}" if value == value else "" for value in rest)] for name, *rest in self.ratios]
+        return [[self.model.family.link.ratio, "exp(coef)", *self._ends], *rows] if rows else []
+
+    @property
+    def _ends(self) -> list[str]:
+        tail = (1 - self.level) / 2
+        return [f"[{tail:.3g}", f"{1 - tail:.3g}]"]
+
+    @property
+    def _tables(self) -> list[list[list[str]]]:
+        """The tables that are shown: without columns that a fit without a covariance leaves empty."""
+        tables = [each for each in (self.table, self.ratio_table) if each]
         if self.solution.covariance is None:
-            table = [row[:2] for row in table]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+            return [[row[:2] for row in table] for table in tables]
+        return tables
+
+    def __str__(self) -> str:
         lines = [self.title]
-        for name, *cells in table:
-            lines.append("  ".join([name.ljust(widths[0]), *map(str.rjust, cells, widths[1:])]))
+        for table in self._tables:
+            widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+            for name, *cells in table:
+                lines.append("  ".join([name.ljust(widths[0]), *map(str.rjust, cells, widths[1:])]))
         wide = max(len(name) for name, _ in self.facts)
         lines += [f"{name.ljust(wide)}  {text}" for name, text in self.facts]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
@@ -182,25 +222,35 @@ class Summary:
     __repr__ = __str__  # a prompt shows the table
 
     def to_html(self) -> str:
-        """Return a <div> with two tables, without styles of its own but alignment."""
-        heads, *rows = self.table
-        cell = '<td style="text-align:right">{}</td>'
-        body = "".join(
-            f'<tr><th style="text-align:left">{escape(name)}</th>{"".join(cell.format(text) for text in cells)}</tr>'
-            for name, *cells in rows
-        )
+        """Return a <div> with tables, without styles of its own but alignment."""
+        tables = "".join(map(_html, self._tables))
         facts = "".join(
             f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{escape(text)}</td></tr>'
             for name, text in self.facts
         )
         notes = "".join(f"<p>note: {escape(note)}</p>" for note in self.notes)
-        head = "".join(f'<th style="text-align:right">{escape(text)}</th>' for text in heads)
         return (
-            f'<div class="glm"><p><b>{escape(self.title)}</b></p><table><thead><tr>{head}</tr></thead>'
-            f"<tbody>{body}</tbody></table><table>{facts}</table>{notes}</div>"
+            f'<div class="glm"><p><b>{escape(self.title)}</b></p>{tables}'
+            f"<table><tbody>{facts}</tbody></table>{notes}</div>"
         )
 
     _repr_html_ = to_html
+
+
+def _html(table: list[list[str]]) -> str:
+    """Return a table whose first column has names, the others numbers."""
+    (first, *heads), *rows = table
+    head = "".join(f'<th style="text-align:right">{escape(text)}</th>' for text in heads)
+    body = "".join(
+        f'<tr><th style="text-align:left">{escape(name)}</th>'
+        + "".join(f'<td style="text-align:right">{text}</td>' for text in cells)
+        + "</tr>"
+        for name, *cells in rows
+    )
+    return (
+        f'<table><thead><tr><th style="text-align:left">{escape(first)}</th>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table>"
+    )
 
 
 def _cells(each: Coefficient) -> list[str]:

@@ -26,6 +26,7 @@ class Link:
     """A link function.  `eta` is the linear predictor, `mu` the mean; every method is elementwise."""
 
     name: str
+    ratio = ""  # what exp(coefficient) is, of links under which it means something
 
     def mean(self, eta: Vector) -> Vector:
         """Return mu: the inverse link."""

@@ -12,6 +12,7 @@ class Log(Link):
     """mu = exp(eta)."""
 
     name = "log"
+    ratio = "ratio of means"
 
     def mean(self, eta: Vector) -> Vector:
         """Return exp(eta)."""

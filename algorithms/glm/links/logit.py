@@ -12,6 +12,7 @@ class Logit(Link):
     """mu = 1 / (1 + exp(-eta))."""
 
     name = "logit"
+    ratio = "odds ratio"
 
     def mean(self, eta: Vector) -> Vector:
         """Return 1 / (1 + exp(-eta)), without overflow."""

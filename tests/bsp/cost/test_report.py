@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
@@ -192,33 +191,6 @@ def test_a_link_keeps_pointing_and_a_pipe_is_written_to(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------------------ in a browser
-
-OPTIONS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --window-size=1280,900"
-)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """One headless Chromium, at home in a temporary folder."""
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    driver = shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.skip("no chromium with chromedriver on this machine")
-    from selenium import webdriver
-
-    home = tmp_path_factory.mktemp("home")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for option in [*OPTIONS.split(), f"--user-data-dir={home / 'data'}"]:
-        options.add_argument(option)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("XDG_")}
-    service = webdriver.ChromeService(driver, env={**environment, "HOME": str(home)})
-    chrome = webdriver.Chrome(options=options, service=service)
-    yield chrome
-    chrome.quit()
 
 
 class Page:

@@ -1,0 +1,145 @@
+"""Numbers as people write them, and dates: what the texts of a column are, so that none becomes a category in silence.
+
+"1,101" and "1 101" group digits by three, "33%" is a percentage; a column of them is read as numbers.  A date is no
+number, and a column of them has a category for nearly every row.  What a column is goes by all of its values, wherever
+they lie: each process counts its kinds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from bsp.arrays.files import Columns, is_number
+
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
+_DATE = re.compile(
+    r"(\d{4}(?P<by>[-/.])(?P<month>\d{1,2})(?P=by)(?P<day>\d{1,2})"
+    r"|(?P<a>\d{1,2})(?P<to>[-/.])(?P<b>\d{1,2})(?P=to)\d{4}|(?P<c>\d{1,2})/(?P<d>\d{1,2})/\d{2}"
+    rf"|\d{{1,2}}[ -]{_MONTH}[ ,-]{{1,2}}\d{{2,4}}|{_MONTH} \d{{1,2}},? \d{{4}})"
+    r"([ T]+\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[AP]M)?( ?Z| ?[+-]\d{2}:?\d{2})?)?"
+    r"|\d{1,2}:\d{2}:\d{2}([.,]\d+)?( ?[AP]M)?",
+    re.IGNORECASE,
+)
+_DIGIT = re.compile(r"\d")
+_BLANKS = " \u00a0\u202f'\u2019"  # that group digits, whatever the decimal mark
+
+
+class Kind(IntEnum):
+    """What a text is."""
+
+    NUMBER = 0
+    GROUPED = 1  # a number whose digits are grouped
+    PERCENT = 2
+    OTHER = 3  # a number with the other decimal mark
+    DATE = 4
+    TEXT = 5
+
+
+NOUNS = {
+    Kind.NUMBER: "number", Kind.GROUPED: "number", Kind.PERCENT: "percentage",
+    Kind.OTHER: "number with another decimal mark", Kind.DATE: "date", Kind.TEXT: "text",
+}  # fmt: skip
+
+
+class Spelt(NamedTuple):
+    """What one process's values of a column are."""
+
+    texts: bool  # whether this process has read them as texts
+    counts: tuple[int, ...]  # of values by kind
+    first: tuple[tuple[int, str] | None, ...]  # of each kind: its row and its text
+    counting: float | None  # the first value, if the values count up by one; NaN if there is none
+
+    def otherwise(self, kinds: Sequence[Kind]) -> tuple[int, str] | None:
+        """Return the row and the text of the first value that is of none of some kinds."""
+        found = [each for kind, each in zip(Kind, self.first, strict=True) if kind not in kinds and each is not None]
+        return min(found, default=None)
+
+
+def kind_of(text: str, decimal: str | None) -> Kind:
+    """Return what a text is, by the decimal mark of its file; None: where texts are meant to be texts."""
+    if is_number(text.encode(), decimal or "."):
+        return Kind.NUMBER
+    if decimal is None or _DIGIT.search(text) is None:
+        return Kind.TEXT
+    if text.endswith("%") and is_number(text[:-1].strip().encode(), decimal):
+        return Kind.PERCENT
+    if _grouped(text, decimal):
+        return Kind.GROUPED
+    other = _OTHER[decimal]
+    if is_number(text.encode(), other) or _grouped(text, other):
+        return Kind.OTHER
+    return Kind.DATE if is_date(text) else Kind.TEXT
+
+
+def number_of(text: str, decimal: str) -> float:
+    """Return the number that a text of the kinds NUMBER, GROUPED and PERCENT means: 0.33 of "33%"."""
+    plain = text.removesuffix("%").strip()
+    if _grouped(plain, decimal):
+        plain = plain.translate(_UNGROUPED[decimal])
+    plain = plain.replace(decimal, ".")
+    if not text.endswith("%"):
+        return float(plain)
+    return float(plain) / 100 if "e" in plain.lower() else float(f"{plain}e-2")  # rounded once
+
+
+def is_date(text: str) -> bool:
+    """Return True for a date, with a time of day or without, and for a time of day."""
+    found = _DATE.fullmatch(text)
+    if found is None:
+        return False
+    if found["month"] is not None:
+        return 1 <= int(found["month"]) <= 12 and 1 <= int(found["day"]) <= 31
+    one, other = sorted(int(each) for each in (found["a"] or found["c"] or 1, found["b"] or found["d"] or 1))
+    return 1 <= one <= 12 and other <= 31  # which of them is the month is for people to tell
+
+
+def _grouped(text: str, decimal: str) -> bool:
+    return _GROUPED[decimal].fullmatch(text) is not None
+
+
+_OTHER = {".": ",", ",": "."}
+_GROUPED = {
+    mark: re.compile(rf"[+-]?[1-9]\d{{0,2}}(?P<by>[{other}{_BLANKS}])\d{{3}}((?P=by)\d{{3}})*([{mark}]\d*)?")
+    for mark, other in _OTHER.items()
+}
+_UNGROUPED = {mark: dict.fromkeys(map(ord, other + _BLANKS)) for mark, other in _OTHER.items()}
+
+
+def spelt(found: Columns, k: int) -> Spelt:
+    """Return what this process's values of a column are."""
+    levels = found.levels[k]
+    counts, first = [0] * len(Kind), [None] * len(Kind)  # type: list[int], list[tuple[int, str] | None]
+    if levels is None:
+        values = np.concatenate([np.empty(0), *(chunk[k] for chunk in found.chunks)])
+        there = np.flatnonzero(values == values)
+        counting: float | None = np.nan
+        if there.size:
+            first[Kind.NUMBER] = int(there[0]), f"{values[there[0]]:g}"
+            counting = float(values[0]) if np.array_equal(values, values[0] + np.arange(len(values))) else None
+        counts[Kind.NUMBER] = int(there.size)
+        return Spelt(False, tuple(counts), tuple(first), counting)
+    kinds = np.array([*(kind_of(level, found.decimal) for level in levels), -1])
+    codes = np.concatenate([np.empty(0, np.int32), *(chunk[k] for chunk in found.chunks)])
+    of_rows = kinds[codes]
+    for kind in Kind:
+        rows = np.flatnonzero(of_rows == kind)
+        counts[kind] = int(rows.size)
+        if rows.size:
+            first[kind] = int(rows[0]), levels[codes[rows[0]]]
+    return Spelt(True, tuple(counts), tuple(first), None)
+
+
+def as_numbers(found: Columns, k: int) -> None:
+    """Turn a column of texts that mean numbers into these."""
+    levels = found.levels[k]
+    if levels is None:
+        return
+    values = np.array([*(number_of(level, found.decimal or ".") for level in levels), np.nan])
+    for chunk in found.chunks:
+        chunk[k] = values[chunk[k]]  # code -1 is the last: NaN
+    found.levels[k] = None
