@@ -28,6 +28,7 @@ from bsp.errors import BspError
 
 PROGRAM = "bsp.algorithms.glm"
 _DELIMITERS = {"tab": "\t", "\\t": "\t", "blank": " "}
+_ROLES = ("target", "weights", "offset", "trials", "clusters", "frequencies")  # of columns, as `fit` takes them
 EXAMPLES = """\
   bsprun -p 64 -m bsp.algorithms.glm visits.csv --family poisson --target mdvis --report fit.html
   python -m bsp.algorithms.glm survey.csv.gz --family binomial --target vote --reference region=south --missing drop
@@ -73,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, text in (
         ("weights", "column that multiplies each row's share"), ("offset", "column added to the linear predictor"),
         ("trials", "binomial: column with the trials; the target then counts successes"),
+        ("frequencies", "column of counts: as if each row were there so many times"),
         ("clusters", "column of labels: standard errors allow for rows of one label that vary together"),
     ):  # fmt: skip
         add(f"--{name}", metavar="COLUMN", help=text)
@@ -127,8 +129,7 @@ def _text(wrong: Exception) -> str:
 
 
 def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary, Diagnosis | None]:
-    named = (options.target, options.weights, options.offset, options.trials, options.clusters)
-    roles = [each for each in named if each is not None]
+    roles = [each for each in (getattr(options, role) for role in _ROLES) if each is not None]
     twice = next((name for k, name in enumerate(roles) if name in roles[:k]), None)
     if twice is not None:
         raise ValueError(f"column {twice!r} is given two roles")
@@ -158,7 +159,7 @@ def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary, Diagnosis | None
         decimal=options.decimal, na=options.na, categorical=_names(options.categorical),
     )  # fmt: skip
     _check_roles(table, options)
-    given = Given(options.target, options.weights, options.offset, options.trials, options.clusters)
+    given = Given(*(getattr(options, role) for role in _ROLES))
     data = model._fit(table, given, checked, _told if options.progress else None)
     found = None if options.report is None else diagnosis(data.rows, checked, model.solution_)
     return model, model.summary(), found
@@ -177,7 +178,7 @@ def _level(text: str) -> tuple[str, str]:
 
 def _check_roles(table: Table, options: argparse.Namespace) -> None:
     """Raise ValueError, with the option's name, if an option names a column that is not there."""
-    for option in ("target", "weights", "offset", "trials", "clusters"):
+    for option in _ROLES:
         name = getattr(options, option)
         if name is not None and name not in table.names:
             raise ValueError(f"--{option} {name}: {no_column(name, table.names)}")

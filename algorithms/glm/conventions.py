@@ -21,7 +21,7 @@ from bsp.algorithms.glm.errors import DataError, NotFittedError
 
 _SHOWN = 5  # names in a message
 _ROUTED = {
-    "fit": ("sample_weight", "offset", "trials", "clusters"),
+    "fit": ("sample_weight", "offset", "trials", "clusters", "frequencies"),
     "predict": ("offset",),
     "score": ("sample_weight", "offset"),
 }

@@ -144,7 +144,8 @@ class Regression(Conventions):
 
     def fit(
         self, X: Rows, y: Column, sample_weight: Column | None = None, offset: Column | None = None,
-        trials: Column | None = None, clusters: Column | None = None, *, progress: Progress | None = None,
+        trials: Column | None = None, clusters: Column | None = None, frequencies: Column | None = None, *,
+        progress: Progress | None = None,
     ) -> Self:  # fmt: skip
         """Fit to n rows; return the model.  Collective.
 
@@ -158,6 +159,8 @@ class Regression(Conventions):
         trials : (n,), for a binomial family: y then counts the successes.
         clusters : (n,), numbers or texts, with robust="cluster": rows of the same label may vary together, as those of
             one village or patient do.
+        frequencies : (n,) whole numbers: a row of frequency f is f equal rows, in degrees of freedom, dispersion, all
+            standard errors and information criteria, too.  A weight of f is one row that is f times as precise.
         progress : called on every process with iteration, objective and gradient norm.
         Cost: 3 supersteps to agree on the data and look at them, one of 1 + d + d(d + 1)/2 summed words each Newton
         iteration, one for the covariances; see `bsp.algorithms.glm.fitting`.
@@ -166,7 +169,7 @@ class Regression(Conventions):
         model = self._model()
         if (clusters is None) == (model.robust == CLUSTERED):
             raise ValueError(f"robust={self.robust!r} and clusters={clusters!r:.30}: one of them needs the other")
-        self._fit(X, Given(y, sample_weight, offset, trials, clusters), model, progress)
+        self._fit(X, Given(y, sample_weight, offset, trials, clusters, frequencies), model, progress)
         return self
 
     def _fit(self, X: Any, given: Given, model: Model, progress: Progress | None = None) -> Prepared:
@@ -178,7 +181,7 @@ class Regression(Conventions):
 
     def regularisation_path(
         self, X: Rows, y: Column, alphas: Sequence[float] | None = None, sample_weight: Column | None = None,
-        offset: Column | None = None, trials: Column | None = None,
+        offset: Column | None = None, trials: Column | None = None, frequencies: Column | None = None,
     ) -> list[Solution]:  # fmt: skip
         """Fit for several penalties, from the largest alpha down, each begun at the one before.  Collective.
 
@@ -188,7 +191,8 @@ class Regression(Conventions):
         model = self._model()
         if model.robust == CLUSTERED:
             raise ValueError("robust='cluster': a path has no standard errors that clusters could matter to")
-        data = prepared(X, Given(y, sample_weight, offset, trials), model.family, self._classify)
+        given = Given(y, sample_weight, offset, trials, frequencies=frequencies)
+        data = prepared(X, given, model.family, self._classify)
         return paths.path(data.rows, model, alphas)
 
     def cost(self, n: int, k: int, p: int, machine: Machine | None = None, iterations: int = 6) -> Cost:

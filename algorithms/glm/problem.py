@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ class Rows:
         row of m trials with a share y of successes is m rows of one trial, m·y of them successes.
     names : of the k columns, the same on every process.
     clusters : (n_local,) labels, equal ones of rows that vary together; or None.
+    frequencies : (n_local,) whole numbers: a row of frequency f is f equal rows, in every result; or None (ones).
     """
 
     X: Any
@@ -36,6 +38,7 @@ class Rows:
     trials: np.ndarray | None = None
     names: tuple[str, ...] = ()
     clusters: np.ndarray | None = None
+    frequencies: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Model:
     """A model to fit: what is minimised, and how.
 
     The objective is sum_i w_i·loss_i / (sum_i w_i) + alpha·(l1_ratio·|b|_1 + (1 - l1_ratio)/2·|b|_2²), scikit-learn's;
-    the loss is half the unit deviance (up to constants), w_i = weight·trials.  The intercept is not penalised.
+    the loss is half the unit deviance (up to constants), w_i = weight·trials·frequency; no penalty on the intercept.
 
     family : a `Family`, or its name (`family_of`), which becomes one: "poisson", "tweedie:1.5", "binomial:probit".
     solver : "newton", "lbfgs", "coordinate" (proximal Newton with coordinate descent inside), or "auto": by size.
@@ -96,6 +99,12 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
+def product(*factors: np.ndarray | None) -> np.ndarray | None:
+    """Return the product of vectors, of which None is all ones; None if all are."""
+    given = [each for each in factors if each is not None]
+    return reduce(np.multiply, given) if given else None
+
+
 @dataclass(frozen=True)
 class Solution:
     """A fitted model; the same bytes on every process.
@@ -106,7 +115,8 @@ class Solution:
         than 1024 coefficients.  Rows and columns of coefficients left out as collinear (see notes) are NaN.
     dispersion : Pearson's chi²/df_resid of families with a free dispersion (gaussian, gamma, quasi-poisson, ...); 1
         of others.
-    df_resid : rows of positive weight, less the coefficients that are not left out.
+    n_rows : of positive weight, each counted as often as its frequency.
+    df_resid : n_rows less the coefficients that are not left out.
     log_likelihood : at the estimates; for aic and bic.  None of quasi families.
     converged : gradient_norm is at most tol; or it is at most 1e-8, and rounding allows no further progress.
     gradient_norm : the largest component of the objective's gradient (of its minimum-norm subgradient, where there is
@@ -114,7 +124,7 @@ class Solution:
         a correlation, which no change of units alters.  Of the columns that are not left out, or of their orthogonal
         coordinates, if they are nearly collinear; 0 if the null model leaves nothing but rounding.
     objective : at the same point, the one that is returned.
-    sum_weights : sum_i w_i, trials included.
+    sum_weights : sum_i w_i, trials and frequencies included.
     notes : sentences that a reader needs: separation, singular columns by name, no convergence, digits lost to nearly
         collinear columns, a dispersion far from the family's.
     clusters : their number, of clustered errors; else 0.

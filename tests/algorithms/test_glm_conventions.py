@@ -107,7 +107,7 @@ def test_metadata_is_routed_by_scikit_learn() -> None:
         model.set_score_request(sample_weight=False, offset="exposure")
         copied = clone(model)
         assert copied.get_metadata_routing().fit.requests == {
-            "sample_weight": True, "offset": "exposure", "trials": None, "clusters": None
+            "sample_weight": True, "offset": "exposure", "trials": None, "clusters": None, "frequencies": None
         }  # fmt: skip
         params = {"sample_weight": weights, "exposure": weights}
         found = cross_validate(copied, X, COUNTS, params=params, cv=3, return_estimator=True, return_indices=True)

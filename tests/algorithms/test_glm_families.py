@@ -20,7 +20,7 @@ from numpy.testing import assert_allclose
 import bsp
 from bsp.algorithms import glm
 from bsp.algorithms.glm.families import FAMILIES, Family, Tweedie, Undefined, family_of, registered
-from bsp.algorithms.glm.families.family import Sums, Vector, gammaln, xlogy
+from bsp.algorithms.glm.families.family import Terms, Vector, gammaln, xlogy
 from bsp.algorithms.glm.links import LINKS, Link
 from bsp.algorithms.glm.links.link import registered as registered_link
 
@@ -45,8 +45,8 @@ class Geometric(Family):
     def wrong(self, y: Vector) -> tuple[Vector, str]:
         return y < 0, "a count, 0 or more"
 
-    def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Sums:
-        return w @ (gammaln(y + 1) - gammaln(1.0) - gammaln(y + 1)), 0.0, 0.0
+    def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Terms:
+        return w * (gammaln(y + 1) - gammaln(1.0) - gammaln(y + 1)), 0.0, 0.0
 
 
 @pytest.fixture

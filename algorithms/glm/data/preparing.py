@@ -6,6 +6,7 @@ Solvers check on their way that X, weights and offset are finite and y is possib
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from bsp.algorithms.glm.data.responses import LabelFacts, check_weights, classes
 from bsp.algorithms.glm.data.table import Table
 from bsp.algorithms.glm.errors import DataError, agreed
 from bsp.algorithms.glm.families import Family
-from bsp.algorithms.glm.problem import Rows
+from bsp.algorithms.glm.problem import Rows, product
 from bsp.declared import Costs, declares
 from bsp.values.payload import is_abstract
 
@@ -29,6 +30,7 @@ class Given(NamedTuple):
     offset: Any = None
     trials: Any = None
     clusters: Any = None
+    frequencies: Any = None
 
 
 class Prepared(NamedTuple):
@@ -53,7 +55,7 @@ class _Parts(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-_CALLED = Given("y", "sample_weight", "offset", "trials", "clusters")
+_CALLED = Given("y", "sample_weight", "offset", "trials", "clusters", "frequencies")
 
 
 def prepared(X: Any, given: Given, family: Family, classify: bool) -> Prepared:
@@ -125,8 +127,10 @@ def _looked_at(parts: _Parts, target: str, family: Family, classify: bool) -> Pr
     labelled = classify and parts.vectors.trials is None
 
     def look() -> LabelFacts:
-        vectors = zip(parts.vectors[1:4], _CALLED[1:4], strict=True)
-        weights, offset, trials = (None if each is None else numbers(each, what) for each, what in vectors)
+        weights, offset, trials, frequencies = (
+            None if each is None else numbers(each, what)
+            for each, what in zip(_numeric(parts.vectors), _numeric(_CALLED), strict=True)
+        )  # fmt: skip
         if trials is not None and not family.proportions:
             raise DataError(f"trials are of binomial models; this one is {family}")
         _check_labels(parts.vectors.clusters)
@@ -140,14 +144,14 @@ def _looked_at(parts: _Parts, target: str, family: Family, classify: bool) -> Pr
             y = shares(y, trials)
         elif y.dtype.kind == "b" and not labelled:
             y = y.astype(np.float64)
-        looked_at.extend([numbers(parts.values, "X"), y, weights, offset, trials])
+        looked_at.extend([numbers(parts.values, "X"), y, weights, offset, trials, frequencies])
         if parts.place is not None and not texts and not labelled:
             _check_possible(y, family, target, parts.place)
-        return facts_of(y, weights, labelled or texts)
+        return facts_of(y, product(weights, frequencies), labelled or texts)
 
     told = agreed(look)
-    X, y, weights, offset, trials = looked_at
-    check_weights(told)
+    X, y, weights, offset, trials, frequencies = looked_at
+    check_weights(told, weights is not None)
     notes = parts.notes
     classes = np.arange(2) if classify else None
     if any(facts.labels for facts in told):
@@ -155,7 +159,7 @@ def _looked_at(parts: _Parts, target: str, family: Family, classify: bool) -> Pr
         if not labelled:
             notes += (f"{target} is 1 for {labels[1]!r}, 0 for {labels[0]!r}",)
         classes, y = np.array(labels, y.dtype), (y == labels[1]).astype(float)
-    rows = Rows(X, y, weights, offset, trials, parts.names, parts.vectors.clusters)
+    rows = Rows(X, y, weights, offset, trials, parts.names, parts.vectors.clusters, frequencies)
     return Prepared(rows, target, parts.coding, classes, notes)
 
 
@@ -164,12 +168,13 @@ def _of_checked(costs: Costs, parts: _Parts, target: str, family: Family, classi
     if not is_abstract(parts.values):
         found = _looked_at(parts, target, family, classify)
         of = found.rows
-        X, y, weights, offset, trials = map(costs.shape_of, (of.X, of.y, of.weights, of.offset, of.trials))
-        return found._replace(rows=Rows(X, y, weights, offset, trials, of.names, of.clusters))
+        shapes = {name: costs.shape_of(getattr(of, name)) for name in ("X", "y", "weights", "offset", "trials")}
+        return found._replace(rows=replace(of, **shapes, frequencies=costs.shape_of(of.frequencies)))
     labelled = classify and parts.vectors.trials is None
     labels = np.arange(2 * labelled).astype(parts.vectors.y.dtype)
     agreed(lambda: LabelFacts(True, labels.tolist(), labels.tolist()))
-    rows = Rows(parts.values, *parts.vectors[:4], parts.names, parts.vectors.clusters)
+    vectors = parts.vectors
+    rows = Rows(parts.values, *vectors[:4], parts.names, vectors.clusters, vectors.frequencies)
     return Prepared(rows, target, None, np.arange(2) if classify else None, ())
 
 
@@ -177,6 +182,11 @@ def _of_checked(costs: Costs, parts: _Parts, target: str, family: Family, classi
 def _checked(parts: _Parts, target: str, family: Family, classify: bool) -> Prepared:
     """Return the rows as numbers.  Collective: all processes agree that theirs are sound."""
     return _looked_at(parts, target, family, classify)
+
+
+def _numeric(vectors: Given) -> tuple[Any, Any, Any, Any]:
+    """Return the vectors of numbers beside y."""
+    return vectors.weights, vectors.offset, vectors.trials, vectors.frequencies
 
 
 def _response(values: Any) -> tuple[np.ndarray, bool]:

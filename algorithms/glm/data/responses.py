@@ -14,7 +14,7 @@ _FEW = 10  # labels that are told
 class LabelFacts(NamedTuple):
     """One process's labels and weights, from which all processes decide the classes."""
 
-    weighted: bool  # whether a row has a weight above 0
+    weighted: bool  # whether a row has a weight and a frequency above 0
     labels: list[Any]  # the first few, sorted; of numbers none
     present: list[Any]  # those of rows with a weight
 
@@ -36,9 +36,11 @@ def facts_of(values: np.ndarray, weights: np.ndarray | None, labelled: bool) -> 
     return LabelFacts(bool(some.size), labels, present)
 
 
-def check_weights(told: list[LabelFacts]) -> None:
-    """Raise DataError if no row of any process has a weight."""
+def check_weights(told: list[LabelFacts], weighted: bool) -> None:
+    """Raise DataError if no row of any process counts: all weights are 0, or all frequencies."""
     if not any(facts.weighted for facts in told):
+        if not weighted:
+            raise DataError("frequencies are 0 in every row: nothing to fit")
         raise DataError("Sample weights must contain at least one non-zero number.")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from bsp.algorithms.glm.families.family import (
     Expansion,
     Family,
-    Sums,
+    Terms,
     Vector,
     counts_excess,
     gammaln,
@@ -92,10 +92,10 @@ class Binomial(Family):
         """Return eta of the model with an intercept only: the link of the overall proportion of successes."""
         return np.log(successes / failures) if self.by_default else self.predictor(successes / total)
 
-    def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Sums:
-        """Return the weighted sum of the log binomial coefficients of the trials; the other two sums are 0."""
+    def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Terms:
+        """Return the weighted log binomial coefficients of the trials; the other two terms are 0."""
         if trials is None and ((y == 0) | (y == 1)).all():
             return 0.0, 0.0, 0.0  # there is one way
         m = np.ones_like(y) if trials is None else trials
         ways = gammaln(m + 1) - gammaln(m * y + 1) - gammaln(m - m * y + 1)  # of the successes among the trials
-        return (w / m) @ ways, 0.0, 0.0
+        return w / m * ways, 0.0, 0.0

@@ -20,7 +20,7 @@ import numpy as np
 from bsp.algorithms.glm.links import LINKS, Expansion, Link
 from bsp.algorithms.glm.links.link import Vector
 
-Sums = tuple[float, float, float]
+Terms = tuple[Any, Any, Any]  # each (n,), or a number that all rows have
 
 
 class Undefined(NotImplementedError):
@@ -205,16 +205,16 @@ class Family:
 
     # -------------------------------------------------------------------- the likelihood
 
-    def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Sums:
-        """Return up to three sums over these rows, of positive weight, that do not depend on the coefficients."""
+    def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Terms:
+        """Return three terms of each row, of positive weight, that do not depend on the coefficients, to be summed."""
         self._undefined("constants(y, w, trials)")
 
     def is_dispersed(self, weighted: bool) -> bool:
         """Return whether the likelihood needs `dispersed`, which takes a superstep more."""
         return False
 
-    def dispersed(self, y: Vector, w: Vector | None, dispersion: Any) -> float:
-        """Return a further sum over these rows that depends on the estimated dispersion."""
+    def dispersed(self, y: Vector, w: Vector | None, dispersion: Any) -> Vector:
+        """Return a further term of each row, to be summed, that depends on the estimated dispersion."""
         self._undefined("dispersed(y, w, dispersion), as is_dispersed tells of it")
 
     def log_likelihood(self, constants: Any, fitted: Fitted, dispersed: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bsp.algorithms.glm.families.family import Expansion, Family, Fitted, Sums, Vector, beyond_log, gammaln, registered
+from bsp.algorithms.glm.families.family import Expansion, Family, Fitted, Terms, Vector, beyond_log, gammaln, registered
 
 
 @registered
@@ -60,17 +60,17 @@ class Gamma(Family):
         """Return the intercept: the log of the weighted mean of y·exp(-offset)."""
         return self.predictor(found / total)
 
-    def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Sums:
-        """Return the sums of w·log(w), w·log(y) and log(y)."""
-        return w @ np.log(w), w @ np.log(y), np.log(y).sum()
+    def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Terms:
+        """Return w·log(w), w·log(y) and log(y)."""
+        return w * np.log(w), w * np.log(y), np.log(y)
 
     def is_dispersed(self, weighted: bool) -> bool:
         """Return True with weights: the shapes then differ from row to row."""
         return weighted
 
-    def dispersed(self, y: Vector, w: Vector | None, dispersion: Any) -> float:
-        """Return the sum of log Γ(w / dispersion)."""
-        return float(gammaln(w / dispersion).sum())
+    def dispersed(self, y: Vector, w: Vector | None, dispersion: Any) -> Vector:
+        """Return log Γ(w / dispersion)."""
+        return gammaln(w / dispersion)
 
     def log_likelihood(self, constants: Any, fitted: Fitted, dispersed: Any) -> Any:
         """Return the log-likelihood at the estimated dispersion."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bsp.algorithms.glm.families.family import Expansion, Family, Fitted, Sums, Vector, registered
+from bsp.algorithms.glm.families.family import Expansion, Family, Fitted, Terms, Vector, registered
 
 
 @registered
@@ -63,9 +63,9 @@ class Gaussian(Family):
         """Return the square of the mean, which residuals lose digits against."""
         return self.mean(level) ** 2
 
-    def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Sums:
-        """Return the sum of log(w); the other two sums are 0."""
-        return np.log(w).sum(), 0.0, 0.0
+    def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Terms:
+        """Return log(w); the other two terms are 0."""
+        return np.log(w), 0.0, 0.0
 
     def log_likelihood(self, constants: Any, fitted: Fitted, dispersed: Any) -> Any:
         """Return the profile log-likelihood: the largest over the dispersion."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bsp.algorithms.glm.families.family import Family, Fitted, Sums, Vector, registered
+from bsp.algorithms.glm.families.family import Family, Fitted, Terms, Vector, registered
 
 
 @registered
@@ -41,9 +41,9 @@ class InverseGaussian(Family):
         """Return which responses are not above 0."""
         return y <= 0, "an amount above 0"
 
-    def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Sums:
-        """Return the sum of 3·log(y) - log(w); the other two sums are 0."""
-        return 3 * np.log(y).sum() - np.log(w).sum(), 0.0, 0.0
+    def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Terms:
+        """Return 3·log(y) - log(w); the other two terms are 0."""
+        return 3 * np.log(y) - np.log(w), 0.0, 0.0
 
     def log_likelihood(self, constants: Any, fitted: Fitted, dispersed: Any) -> Any:
         """Return the log-likelihood at the estimated dispersion."""

@@ -7,7 +7,7 @@ import numpy as np
 from bsp.algorithms.glm.families.family import (
     Expansion,
     Family,
-    Sums,
+    Terms,
     Vector,
     beyond_log,
     counts_excess,
@@ -76,8 +76,8 @@ class NegativeBinomial(Family):
         """Return a message if all responses are 0."""
         return "" if successes else "all y are 0: their mean has no logarithm; there is nothing to fit"
 
-    def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Sums:
-        """Return the weighted sum of the log coefficients of the distribution; the other two sums are 0."""
+    def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Terms:
+        """Return the weighted log coefficients of the distribution; the other two terms are 0."""
         size = 1 / self.spread
         ways = gammaln(y + size) - gammaln(size) - gammaln(y + 1) + y * np.log(self.spread)
-        return w @ ways, 0.0, 0.0
+        return w * ways, 0.0, 0.0

@@ -9,7 +9,7 @@ import numpy as np
 from bsp.algorithms.glm.families.family import (
     Expansion,
     Family,
-    Sums,
+    Terms,
     Vector,
     counts_excess,
     gammaln,
@@ -77,6 +77,6 @@ class Poisson(Family):
         """Return the intercept: the log of the sum of w·y over that of w·exp(offset)."""
         return self.predictor(successes / found)
 
-    def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Sums:
-        """Return the weighted sum of -log(y!); the other two sums are 0."""
-        return -(w @ gammaln(y + 1)), 0.0, 0.0
+    def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Terms:
+        """Return -w·log(y!); the other two terms are 0."""
+        return -w * gammaln(y + 1), 0.0, 0.0

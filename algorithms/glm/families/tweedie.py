@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bsp.algorithms.glm.families.family import Family, Fitted, Sums, Vector, registered
+from bsp.algorithms.glm.families.family import Family, Fitted, Terms, Vector, registered
 
 
 @registered
@@ -68,22 +68,24 @@ class Tweedie(Family):
         """Return a message if all responses are 0."""
         return "" if successes else "all y are 0: their mean has no logarithm; there is nothing to fit"
 
-    def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Sums:
-        """Return the sum of log(y) over the responses above 0; the other two sums are 0."""
-        return np.log(y[y > 0]).sum(), 0.0, 0.0
+    def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Terms:
+        """Return log(y) of the responses above 0; the other two terms are 0."""
+        return np.log(np.where(y > 0, y, 1.0)), 0.0, 0.0
 
     def is_dispersed(self, weighted: bool) -> bool:
         """Return True: the density's series depends on the dispersion in every row."""
         return True
 
-    def dispersed(self, y: Vector, w: Vector | None, dispersion: Any) -> float:
-        """Return the sum of the logs of Wright's Bessel function over the responses above 0."""
+    def dispersed(self, y: Vector, w: Vector | None, dispersion: Any) -> Vector:
+        """Return the log of Wright's Bessel function of the responses above 0, and 0 of the others."""
         p = self.power
         alpha = (2 - p) / (1 - p)
         some = y > 0
         scale = dispersion / (np.ones_like(y) if w is None else w)[some]
         x = ((p - 1) * scale / y[some]) ** alpha / ((2 - p) * scale)
-        return float(_log_wright_bessel(-alpha, x).sum())
+        found = np.zeros(y.shape)
+        found[some] = _log_wright_bessel(-alpha, x)
+        return found
 
     def log_likelihood(self, constants: Any, fitted: Fitted, dispersed: Any) -> Any:
         """Return the log-likelihood at the estimated dispersion."""

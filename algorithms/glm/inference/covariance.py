@@ -60,7 +60,7 @@ def measured(of: Survey, beta: np.ndarray, wanted: list[str]) -> FitSums:
             sums = [so_far + more for so_far, more in zip(sums, here, strict=True)]
             for name, gram in grams.items():
                 if name == "meat":
-                    gram.add(X, (w * score) ** 2)
+                    gram.add(X, of.squares(w * score, rows))
                 else:
                     gram.add(X, w * (curve if name == "hessian" else of.family.information(eta)))
     halves = [gram.whole()[half(of.d)] for gram in grams.values()]
@@ -106,9 +106,10 @@ def levered_meat(of: Survey, beta: np.ndarray, inverse: np.ndarray, power: int) 
         y = of.rows.y[rows]
         eta = predictor(of, X, beta, rows)
         w = np.ones_like(y) if of.weights is None else of.weights[rows]
-        score, information = w * of.family.expansion(eta, y).score, w * of.family.information(eta)
-        rest = 1 - information * leverages(X, inverse, of.model.fit_intercept)
-        gram.add(X, np.where(rest > EXACT, score**2 / np.maximum(rest, EXACT) ** power, 0.0))
+        squares = of.squares(w * of.family.expansion(eta, y).score, rows)
+        alone = w if of.rows.frequencies is None else w / np.maximum(of.rows.frequencies[rows], 1.0)
+        rest = 1 - alone * of.family.information(eta) * leverages(X, inverse, of.model.fit_intercept)
+        gram.add(X, np.where(rest > EXACT, squares / np.maximum(rest, EXACT) ** power, 0.0))
     return unpacked(of.proc.allreduce(gram.whole()[half(of.d)]), of.d)
 
 

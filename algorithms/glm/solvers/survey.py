@@ -1,6 +1,6 @@
 """Survey of all rows before the first pass over X: check them, and fit the model with an intercept only.
 
-Two supersteps, which look at y, weights, offset and trials of all rows, and at a few rows of X.
+Two supersteps, which look at y and all that goes with it in all rows, and at a few rows of X.
 
 Columns whose mean is far from 0 beside their spread (years, times, temperatures in kelvin) make X'WX nearly singular
 together with the intercept, though there is nothing wrong with them.  Such columns are shifted by about their mean,
@@ -19,7 +19,7 @@ import numpy as np
 import bsp
 from bsp.algorithms.glm.errors import DataError
 from bsp.algorithms.glm.families import Family
-from bsp.algorithms.glm.problem import Model, Rows
+from bsp.algorithms.glm.problem import Model, Rows, product
 from bsp.algorithms.glm.solvers.basis import OrthogonalBasis
 from bsp.arrays.procedures import world
 
@@ -34,7 +34,7 @@ FAR = 8.0  # standard deviations from 0 to a mean
 class Survey:
     """One process's rows, checked, and sums over all rows.
 
-    weights : (n_local,) weight·trials, or None if all are 1.   basis : of nearly collinear columns, else None.
+    weights : (n_local,) weight·trials·frequency, or None if all are 1.   basis : of nearly collinear columns, or None.
     Coefficients here: the intercept first, if there is one, then those of the columns less `shift`, or of the basis.
     A sparse X in `rows` has been shifted, a dense one has not.
     """
@@ -45,7 +45,7 @@ class Survey:
     family: Family
     weights: np.ndarray | None
     shift: np.ndarray | None
-    n_rows: Any  # of positive weight, on all processes
+    n_rows: Any  # of positive weight, on all processes, as often as their frequencies
     sum_weights: Any
     constant: Any  # the linear predictor, less the offset, of the model with an intercept only
     least: Any  # the weighted losses where mu = y, summed: see Family.least
@@ -62,6 +62,16 @@ class Survey:
     def d(self) -> int:
         """The number of coefficients that a solver looks for, the intercept included."""
         return self.k + self.model.fit_intercept
+
+    def squares(self, scores: np.ndarray, rows: slice) -> np.ndarray:
+        """Return the squares of weighted scores of some rows, summed over the equal rows that one of them stands for.
+
+        The weight has the frequency f in it, so that the square of one of f equal rows is score²/f².
+        """
+        found: np.ndarray = scores * scores
+        if self.rows.frequencies is not None:
+            found = found / np.maximum(self.rows.frequencies[rows], 1.0)
+        return found
 
     @property
     def is_exact(self) -> bool:
@@ -138,14 +148,14 @@ def survey(rows: Rows, model: Model) -> Survey:
     family: Family = model.family
     wrong = _wrong(rows, family)
     y = rows.y
-    weights = _product(rows.weights, rows.trials)
+    weights = product(rows.weights, rows.trials, rows.frequencies)
     w = np.ones(y.shape) if weights is None else weights
     sums = np.zeros(7 + 2 * rows.X.shape[1])
     if wrong is None:
         some, sampled = _sampled(rows.X)
         sums = np.concatenate(
             [
-                np.stack([np.count_nonzero(w), w.sum(), w @ y, w @ (1 - y), _closed_form(family, w, y, rows.offset)]),
+                np.stack([_counted(w, rows), w.sum(), w @ y, w @ (1 - y), _closed_form(family, w, y, rows.offset)]),
                 [0.0, some],
                 sampled,
             ]
@@ -186,6 +196,10 @@ def _wrong(rows: Rows, family: Family) -> tuple[int, str] | None:
     if rows.trials is not None:
         bad = ~(np.isfinite(rows.trials) & (rows.trials >= 0))
         checks.append((bad, "trials = {}", rows.trials, "must be finite and 0 or more"))
+    if rows.frequencies is not None:
+        with np.errstate(invalid="ignore"):
+            bad = ~(np.isfinite(rows.frequencies) & (rows.frequencies >= 0) & (rows.frequencies % 1 == 0))
+        checks.append((bad, "frequency = {}", rows.frequencies, "must be a whole number, 0 or more"))
     if rows.offset is not None:
         checks.append((~np.isfinite(rows.offset), "offset = {}", rows.offset, "must be a finite number"))
     found = [
@@ -236,11 +250,9 @@ def _possible(family: Family, n_rows: float, total: float, successes: float, fai
 # ------------------------------------------------------------------------ the constant model
 
 
-def _product(weights: np.ndarray | None, trials: np.ndarray | None) -> np.ndarray | None:
-    if weights is None or trials is None:
-        return weights if trials is None else trials
-    both: np.ndarray = weights * trials
-    return both
+def _counted(w: np.ndarray, rows: Rows) -> Any:
+    """Return the number of rows of positive weight, equal ones counted."""
+    return np.count_nonzero(w) if rows.frequencies is None else rows.frequencies[w > 0].sum()
 
 
 def _closed_form(family: Family, w: np.ndarray, y: np.ndarray, offset: np.ndarray | None) -> Any:
