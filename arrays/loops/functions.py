@@ -6,8 +6,9 @@ import ast
 import copy
 import functools
 import inspect
+import itertools
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -191,8 +192,32 @@ def _nest(loops: list[LoopRange], node: ast.For, function: ast.AST) -> list[ast.
         raise LoopStays(inner[0], "stands beside other statements in its loop")
     statements = [each for each in parts if isinstance(each, ElementStatement)]
     _own_names(loops, statements, node, function)
-    independent(loops, _substituted(statements))
-    return array_statements(loops, statements)
+    whole = _substituted(statements)
+    why: LoopStays | None = None
+    for outside in _outside(loops, statements):
+        inside = [loop for loop in loops if loop not in outside]
+        try:
+            independent(inside, whole, outside)
+            made = array_statements(inside, statements)
+        except LoopStays as refused:
+            why = why or refused
+            continue
+        if outside and outside == loops[: len(outside)]:
+            break  # these loops stay, and the nest inside them is read once more
+        for loop in reversed(outside):
+            made = [ast.For(ast.Name(loop.name, ast.Store()), loop.header, made, [])]
+        return made
+    assert why is not None
+    raise why
+
+
+def _outside(loops: list[LoopRange], statements: Sequence[ElementStatement]) -> Iterator[list[LoopRange]]:
+    """Yield the choices of loops of a nest that could stay outside of its statements: the fewest, sums first."""
+    targets = [names_in(each.target) for each in statements]
+    order = sorted(loops, key=lambda loop: all(loop.name in names for names in targets))
+    for count in range(len(loops)):
+        for chosen in itertools.combinations(order, count):
+            yield [loop for loop in loops if loop in chosen]
 
 
 def _substituted(statements: Sequence[ElementStatement]) -> list[ElementStatement]:
@@ -213,16 +238,28 @@ def _substituted(statements: Sequence[ElementStatement]) -> list[ElementStatemen
 def _own_names(
     loops: Sequence[LoopRange], statements: Sequence[ElementStatement], node: ast.For, function: ast.AST
 ) -> None:
-    """Raise LoopStays if a name that an iteration sets is read before, or outside of the nest."""
+    """Raise LoopStays if a name that an iteration sets is read before, or outside of the nest; or a sum inside it."""
     own = {each.target.id for each in statements if isinstance(each.target, ast.Name) and each.update is None}
     inside = {id(each) for each in ast.walk(node)}
     for name in ast.walk(function):
         if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load) and name.id in own and id(name) not in inside:
             raise LoopStays(node, f"{name.id} is used outside of the loop")
+    for loop in loops:
+        if loop.name in _free(function, node):
+            raise LoopStays(node, f"{loop.name} is used outside of the loop")
     done: set[str] = set()
     written: set[str] = set()
+    sums: dict[str, str] = {}  # and products, and extremes, and what they are
+    for each in statements:
+        if isinstance(each.target, ast.Name) and each.update is not None:
+            kind = "Add" if isinstance(each.update, ast.Sub) else type(each.update).__name__
+            if sums.setdefault(each.target.id, kind) != kind:
+                raise LoopStays(each.node, f"{each.target.id} depends on the iteration before")
     for each in statements:
         read = names_in(each.value) | (names_in(each.condition) if each.condition is not None else set())
+        used = read | (names_in(each.target) if isinstance(each.target, ast.Subscript) else set())
+        if used & set(sums):
+            raise LoopStays(each.node, f"{sorted(used & set(sums))[0]} depends on the iteration before")
         if isinstance(each.target, ast.Name):
             if (each.target.id in own and each.target.id in read) or each.target.id in {loop.name for loop in loops}:
                 raise LoopStays(each.node, f"{each.target.id} depends on the iteration before")
@@ -240,6 +277,20 @@ def _own_names(
                     raise LoopStays(each.node, f"{_array(each)} is written, and a name was set from it")
         if (read & own) - done:
             raise LoopStays(each.node, f"{sorted((read & own) - done)[0]} is used before the iteration sets it")
+
+
+def _free(tree: ast.AST, nest: ast.AST) -> set[str]:
+    """Return the names that a tree reads outside of a nest, and of other loops and comprehensions that set them."""
+    if tree is nest:
+        return set()
+    if isinstance(tree, ast.Name):
+        return {tree.id} if isinstance(tree.ctx, ast.Load) else set()
+    found = {name for child in ast.iter_child_nodes(tree) for name in _free(child, nest)}
+    if isinstance(tree, ast.For):
+        return found - names_in(tree.target)
+    for each in getattr(tree, "generators", []):
+        found -= names_in(each.target)
+    return found
 
 
 def _array(each: ElementStatement) -> str:

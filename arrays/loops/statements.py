@@ -8,11 +8,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from bsp.arrays.loops.nests import (
+    ORDERLESS,
     AffineIndex,
     ElementStatement,
+    Largest,
     LoopRange,
     LoopStays,
+    Smallest,
     affine,
+    difference,
+    minus,
     names_in,
     plus,
     reference,
@@ -20,6 +25,7 @@ from bsp.arrays.loops.nests import (
 
 _BUILTINS = {"min": "minimum", "max": "maximum", "abs": "abs"}
 _LETTERS = "ijklmnpqrstuv"
+_REDUCTIONS = {ast.Mult: "prod", Largest: "max", Smallest: "min"}  # besides sums
 
 
 def array_statements(loops: Sequence[LoopRange], statements: Sequence[ElementStatement]) -> list[ast.stmt]:
@@ -61,34 +67,47 @@ def _np(name: str, *args: ast.expr, **keywords: ast.expr) -> ast.Call:
 
 
 def _span(loop: LoopRange, at: AffineIndex) -> ast.expr:
-    """Return the slice of an index."""
+    """Return the slice of an index; of one that descends the same elements in ascending order."""
 
     def moved(bound: ast.expr) -> ast.expr:
         scaled = bound if at.step == 1 else ast.BinOp(ast.Constant(at.step), ast.Mult(), bound)
         return scaled if at.offset is None else plus(scaled, at.offset)
 
+    if at.step == -1:
+        offset = at.offset or ast.Constant(0)
+        ends = [minus(offset, plus(loop.stop, ast.Constant(-1))), plus(minus(offset, loop.start), ast.Constant(1))]
+        return ast.Call(ast.Name("_span", ast.Load()), ends, [])
     if at.step == 1:
         return ast.Call(ast.Name("_span", ast.Load()), [moved(loop.start), moved(loop.stop)], [])
     stop = plus(moved(plus(loop.stop, ast.Constant(-1))), ast.Constant(1))
     return ast.Call(ast.Name("_span", ast.Load()), [moved(loop.start), stop, ast.Constant(at.step)], [])
 
 
-def _sliced(loops: Sequence[LoopRange], node: ast.Subscript) -> tuple[ast.Subscript, list[str]]:
-    """Return an element as a part of its array, and the loop variables of the part's axes."""
+def _sliced(loops: Sequence[LoopRange], node: ast.Subscript, stored: bool = False) -> tuple[ast.expr, list[str]]:
+    """Return an element as a part of its array, and the loop variables of the part's axes.
+
+    stored : the part is assigned to.
+    """
     found = reference(node)
     parts: list[ast.expr] = []
     axes: list[str] = []
+    turned: list[ast.expr] = []
     for index in found.indices:
         at = affine(index, [loop.name for loop in loops])
         if at.name in axes:
             raise LoopStays(node, f"{ast.unparse(node)} has the loop variable {at.name} twice")
         if at.name:
+            if at.step < 0:
+                if stored:
+                    raise LoopStays(node, f"{ast.unparse(node)} does not ascend with {at.name}")
+                turned.append(ast.Constant(len(axes)))
             axes.append(at.name)
             parts.append(_span(next(loop for loop in loops if loop.name == at.name), at))
         else:
             parts.append(index)
     place: ast.expr = parts[0] if len(parts) == 1 else ast.Tuple(parts, ast.Load())
-    return ast.Subscript(ast.Name(found.array, ast.Load()), place, ast.Load()), axes
+    part: ast.expr = ast.Subscript(ast.Name(found.array, ast.Load()), place, ast.Load())
+    return _np("flip", part, axis=ast.Tuple(turned, ast.Load())) if turned else part, axes
 
 
 def _aligned(value: ast.expr, axes: Sequence[str], order: Sequence[str]) -> ast.expr:
@@ -220,39 +239,75 @@ def _contraction(
     return found
 
 
+def _updated(update: ast.operator, old: ast.expr, value: ast.expr) -> ast.expr:
+    """Return the old value with another one added, multiplied, or the larger or smaller of both."""
+    if isinstance(update, (Largest, Smallest)):
+        return _np("maximum" if isinstance(update, Largest) else "minimum", old, value)
+    return ast.BinOp(old, update, value)
+
+
+def _reduced(
+    loops: Sequence[LoopRange], update: ast.operator | None, old: ast.expr, value: ast.expr,
+    condition: ast.expr | None, kept: Sequence[str], over: Sequence[str],
+) -> ast.expr:  # fmt: skip
+    """Return what updates, one for each iteration of the loops `over`, make of the old value: all but none of them."""
+    assert update is not None
+    if isinstance(update, (ast.Add, ast.Sub)):
+        if condition is not None:
+            value = ast.IfExp(condition, value, ast.Constant(0))
+        return ast.BinOp(old, update, _summed(loops, value, kept, over))
+    if condition is not None:
+        value = ast.IfExp(condition, value, ast.Constant(1) if isinstance(update, ast.Mult) else old)
+    if over and not set(over) <= names_in(value):
+        raise LoopStays(value, f"{ast.unparse(value)} is the same in all iterations of {over[-1]}")
+    axes = ast.Tuple([ast.Constant(len(kept) + k) for k in range(len(over))], ast.Load())
+    found = _Elementwise(loops, [*kept, *over]).visit(copy.deepcopy(value))
+    return _updated(update, old, _np(_REDUCTIONS[type(update)], found, axis=axes))
+
+
+def _unless_empty(loops: Sequence[LoopRange], over: Sequence[str], statement: ast.stmt) -> ast.stmt:
+    """Return a statement that is skipped where the loops it reduces over have no iterations."""
+    ranges = [loop for loop in loops if loop.name in over and (difference(loop.stop, loop.start) or 0) < 1]
+    tests: list[ast.expr] = [ast.Compare(loop.start, [ast.Lt()], [loop.stop]) for loop in ranges]
+    if not tests:
+        return statement
+    return ast.If(tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests), [statement], [])
+
+
 def _element(
     loops: Sequence[LoopRange], each: ElementStatement, value: ast.expr, condition: ast.expr | None
 ) -> ast.stmt:
     """Return the statement for an assignment to elements."""
     assert isinstance(each.target, ast.Subscript)
-    target, kept = _sliced(loops, each.target)
+    target, kept = _sliced(loops, each.target, stored=True)
     over = [loop.name for loop in loops if loop.name not in kept]
+    old = copy.deepcopy(target)
     if over:
-        if condition is not None:
-            value = ast.IfExp(condition, value, ast.Constant(0))
-        found = _summed(loops, value, kept, over)
+        if condition is not None and not isinstance(each.update, (ast.Add, ast.Sub, ast.Mult)):
+            raise LoopStays(each.node, f"the largest or smallest {ast.unparse(each.target)} is under a condition")
+        found = _reduced(loops, each.update, old, value, condition, kept, over)
     else:
         found = _Elementwise(loops, kept).visit(copy.deepcopy(value))
-    if each.update is not None:
-        found = ast.BinOp(copy.deepcopy(target), each.update, found)
-    if condition is not None and not over:
-        found = _np("where", _Elementwise(loops, kept).visit(copy.deepcopy(condition)), found, copy.deepcopy(target))
+        if each.update is not None:
+            found = _updated(each.update, old, found)
+        if condition is not None:
+            found = _np("where", _Elementwise(loops, kept).visit(copy.deepcopy(condition)), found, copy.deepcopy(old))
     stored = copy.deepcopy(target)
+    assert isinstance(stored, ast.Subscript)
     stored.ctx = ast.Store()
-    return ast.Assign([stored], found)
+    made: ast.stmt = ast.Assign([stored], found)
+    return _unless_empty(loops, over, made) if isinstance(each.update, (Largest, Smallest)) and over else made
 
 
 def _scalar(
     loops: Sequence[LoopRange], each: ElementStatement, value: ast.expr, condition: ast.expr | None
 ) -> ast.stmt:
-    """Return the statement for a sum in a variable."""
+    """Return the statement for a sum, a product, or an extreme, in a variable."""
     assert isinstance(each.target, ast.Name)
-    if not isinstance(each.update, (ast.Add, ast.Sub)):
-        raise LoopStays(each.node, f"{each.target.id} depends on the iteration before")
-    if condition is not None:
-        value = ast.IfExp(condition, value, ast.Constant(0))
-    if each.target.id in names_in(value):
-        raise LoopStays(each.node, f"{each.target.id} depends on the iteration before")
-    total = _summed(loops, value, [], [loop.name for loop in loops])
     name = each.target.id
-    return ast.Assign([ast.Name(name, ast.Store())], ast.BinOp(ast.Name(name, ast.Load()), each.update, total))
+    if not isinstance(each.update, ORDERLESS) or name in names_in(value):
+        raise LoopStays(each.node, f"{name} depends on the iteration before")
+    old, over = ast.Name(name, ast.Load()), [loop.name for loop in loops]
+    found = _reduced(loops, each.update, old, value, condition, [], over)
+    made: ast.stmt = ast.Assign([ast.Name(name, ast.Store())], found)
+    return _unless_empty(loops, over, made) if isinstance(each.update, (Largest, Smallest)) else made
