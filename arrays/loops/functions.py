@@ -16,8 +16,10 @@ import numpy as np
 import bsp.arrays as ba
 from bsp.arrays.array import Array
 from bsp.arrays.loops.dependences import independent
+from bsp.arrays.loops.expressions import Guard
+from bsp.arrays.loops.generators import Comprehensions
 from bsp.arrays.loops.nests import ElementStatement, LoopRange, LoopStays, flat, names_in, range_of
-from bsp.arrays.loops.statements import array_statements
+from bsp.arrays.loops.statements import array_statements, replaced
 from bsp.arrays.planning.plan import Explanation
 from bsp.arrays.procedures import node_of
 
@@ -41,10 +43,20 @@ def span(start: int, stop: int, step: int = 1) -> slice:
     return slice(int(start), int(stop), int(step))
 
 
+def elements(arrays: tuple[tuple[Any, int], ...], numbers: tuple[tuple[Any, int], ...]) -> bool:
+    """Return whether so many indices of arrays give elements, and whether others are numbers (see `Guard`)."""
+    return all(getattr(each, "ndim", -1) == count for each, count in arrays) and all(
+        getattr(each, "ndim", count) == count for each, count in numbers
+    )
+
+
 class Parallel:
     """A function whose loops over elements are array statements.
 
-    source : its text.  loops : what became of each loop.
+    source : its text.  loops : what became of each loop, and of each array or sum that a comprehension makes.
+
+    An array statement is carried out where every index gives an element, and what has none is a number (in
+    `B[i] = c * A[i]` of vectors, not of matrices or lists); elsewhere the loop itself is.
 
     Called with distributed arrays, it runs on these.  NumPy's arrays, which every process must have alike, are dealt,
     and what the function writes into them is written back.  If all arrays are NumPy's, its results are too.
@@ -72,7 +84,7 @@ class Parallel:
         for name, value in list(space.items()):
             if value is np:
                 space[name] = module
-        space |= {"_np": module, "_span": span}
+        space |= {"_np": module, "_span": span, "_elements": elements}
         exec(compile(ast.Module([self._tree], []), f"<loops of {self.function.__name__}>", "exec"), space)
         found: Callable[..., Any] = space[self._tree.name]
         return found
@@ -119,9 +131,25 @@ class _Readable(ast.NodeTransformer):
             return ast.Slice(*node.args)
         return node
 
+    def visit_If(self, node: ast.If) -> Any:
+        """Leave out the test of a guard, and what is done where it fails."""
+        guards = _is_guard(node.test)
+        self.generic_visit(node)
+        return node.body if guards else node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        """Leave out the test of a guard, and what is computed where it fails."""
+        guards = _is_guard(node.test)
+        self.generic_visit(node)
+        return node.body if guards else node
+
     def visit_Name(self, node: ast.Name) -> ast.AST:
         """Write the module's name."""
         return ast.Name("np", node.ctx) if node.id == "_np" else node
+
+
+def _is_guard(test: ast.expr) -> bool:
+    return isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "_elements"
 
 
 def _readable(tree: ast.AST) -> str:
@@ -162,35 +190,59 @@ def with_statements(
                 inner = getattr(node, name, None)
                 if isinstance(inner, list) and inner and isinstance(inner[0], ast.stmt):
                     setattr(node, name, with_statements(inner, around, reports, offset))
+            _comprehensions(node, reports, offset)
         found.append(node)
     return found
 
 
+def _comprehensions(node: ast.stmt, reports: list[LoopReport], offset: int) -> None:
+    """Replace the comprehensions of a statement, but not those of statements inside it."""
+
+    def report(line: int, parallel: bool, told: ast.expr | str) -> None:
+        text = f"stays: line {line + offset}: {told}" if isinstance(told, str) else _readable(told)
+        reports.append(LoopReport(line + offset, parallel, text))
+
+    visitor = Comprehensions(report)
+    for name, value in ast.iter_fields(node):
+        if isinstance(value, ast.expr):
+            setattr(node, name, visitor.visit(value))
+        elif isinstance(value, list) and value and not isinstance(value[0], ast.stmt):
+            setattr(node, name, [visitor.visit(each) if isinstance(each, ast.expr) else each for each in value])
+
+
 def _loop(node: ast.For, around: ast.AST, reports: list[LoopReport], offset: int) -> list[ast.stmt]:
     """Return what takes the place of a loop: array statements; or the loop itself, with those inside it."""
+    guard = Guard()
     try:
-        made = _nest([range_of(node)], node, around)
+        made = _nest([range_of(node)], node, around, guard)
     except LoopStays as why:
         node.body = with_statements(node.body, around, reports, offset)
+        _comprehensions(node, reports, offset)
         line = (why.line or node.lineno) + offset
         reports.append(LoopReport(node.lineno + offset, False, f"stays: line {line}: {why}"))
         return [node]
     reports.append(LoopReport(node.lineno + offset, True, "; ".join(map(_readable, made))))
+    test = guard.test()
+    if test is not None:
+        made = [ast.If(test, made, [node])]
     return [ast.copy_location(each, node) for each in made]
 
 
-def _nest(loops: list[LoopRange], node: ast.For, function: ast.AST) -> list[ast.stmt]:
-    """Return the array statements of a nest, of which the outer loops are given; LoopStays if it is none."""
+def _nest(loops: list[LoopRange], node: ast.For, function: ast.AST, guard: Guard) -> list[ast.stmt]:
+    """Return the array statements of a nest, of which the outer loops are given; LoopStays if it is none.
+
+    guard : gains what must hold for them.
+    """
     parts = list(flat(node.body))
     inner = [each for each in parts if isinstance(each, ast.For)]
     if inner and len(parts) == 1:
         new = range_of(inner[0])
         if names_in(new.start) & {loop.name for loop in loops} or names_in(new.stop) & {loop.name for loop in loops}:
             raise LoopStays(inner[0], f"the range of {new.name} depends on {loops[-1].name}")
-        return _nest([*loops, new], inner[0], function)
+        return _nest([*loops, new], inner[0], function, guard)
     if inner:
         raise LoopStays(inner[0], "stands beside other statements in its loop")
-    statements = [each for each in parts if isinstance(each, ElementStatement)]
+    statements = [_primed(each) for each in parts if isinstance(each, ElementStatement)]
     _own_names(loops, statements, node, function)
     whole = _substituted(statements)
     why: LoopStays | None = None
@@ -204,11 +256,37 @@ def _nest(loops: list[LoopRange], node: ast.For, function: ast.AST) -> list[ast.
             continue
         if outside and outside == loops[: len(outside)]:
             break  # these loops stay, and the nest inside them is read once more
+        names = {loop.name for loop in loops}
+        for each in whole:
+            target = each.target if isinstance(each.target, ast.Subscript) else None
+            for part in (target, each.condition, None if target is None and each.update is None else each.value):
+                if part is not None:
+                    guard.add(part, names)
         for loop in reversed(outside):
             made = [ast.For(ast.Name(loop.name, ast.Store()), loop.header, made, [])]
         return made
     assert why is not None
     raise why
+
+
+class _Primed(ast.NodeTransformer):
+    """Rename the variables of comprehensions, so that none has the name of something else; no text shows them."""
+
+    def _renamed(self, node: ast.GeneratorExp | ast.ListComp) -> Any:
+        self.generic_visit(node)
+        own = [name for each in node.generators for name in names_in(each.target)]
+        names: dict[str, ast.expr] = {name: ast.Name(f"{name}'", ast.Load()) for name in own}
+        first = node.generators[0].iter  # is computed outside
+        found: Any = replaced(names, node)
+        found.generators[0].iter = first
+        return found
+
+    visit_GeneratorExp = visit_ListComp = _renamed
+
+
+def _primed(each: ElementStatement) -> ElementStatement:
+    condition = None if each.condition is None else _Primed().visit(copy.deepcopy(each.condition))
+    return each._replace(value=_Primed().visit(copy.deepcopy(each.value)), condition=condition)
 
 
 def _outside(loops: list[LoopRange], statements: Sequence[ElementStatement]) -> Iterator[list[LoopRange]]:
@@ -222,13 +300,11 @@ def _outside(loops: list[LoopRange], statements: Sequence[ElementStatement]) -> 
 
 def _substituted(statements: Sequence[ElementStatement]) -> list[ElementStatement]:
     """Return the statements with the values of the iteration's own names in their place."""
-    from bsp.arrays.loops.statements import _with
-
     names: dict[str, ast.expr] = {}
     found = []
     for each in statements:
-        value = _with(names, each.value)
-        condition = None if each.condition is None else _with(names, each.condition)
+        value = replaced(names, each.value)
+        condition = None if each.condition is None else replaced(names, each.condition)
         if isinstance(each.target, ast.Name) and each.update is None:
             names[each.target.id] = value
         found.append(each._replace(value=value, condition=condition))

@@ -66,6 +66,13 @@ def gesummv(alpha, beta, A, B, x):
     return y
 
 
+def mvt(A, x1, x2, y1, y2):
+    for i in range(len(A)):
+        for j in range(len(A)):
+            x1[i] += A[i, j] * y1[j]
+            x2[i] += A[j, i] * y2[j]
+
+
 def jacobi_1d(steps, A, B):
     n = len(A)
     for _ in range(steps):
@@ -131,6 +138,16 @@ def covariance(X):
             for i in range(n):
                 cov[a, b] += (X[i, a] - mean[a]) * (X[i, b] - mean[b]) / (n - 1)
     return cov
+
+
+def correlation(X):
+    n, m = X.shape
+    mean = np.array([sum(X[i, j] for i in range(n)) / n for j in range(m)])
+    spread = np.array([np.sqrt(sum((X[i, j] - mean[j]) ** 2 for i in range(n)) / n) for j in range(m)])
+    for i in range(n):
+        for j in range(m):
+            X[i, j] = (X[i, j] - mean[j]) / (np.sqrt(n) * max(spread[j], 0.1))
+    return np.array([[sum(X[i, a] * X[i, b] for i in range(n)) for b in range(m)] for a in range(m)])
 
 
 def doitgen(A, C4):
@@ -460,6 +477,22 @@ def k_means(x, centres, steps):
     return nearest
 
 
+def comprehensions(A, x, y):
+    n, m = A.shape
+    roots = np.array([math.sqrt(x[j]) + j for j in range(m)])
+    inner = sum(x[j] * y[j] for j in range(m))
+    product = np.array([sum(A[i, j] * x[j] for j in range(m)) for i in range(n)])
+    outer = np.asarray([[y[i] * x[j] for j in range(m)] for i in range(n)], dtype=np.float32)
+    same = np.array([[x[i] for _ in range(3)] for i in range(m)])
+    widest = max(abs(x[j] - y[m - 1 - j]) for j in range(m))
+    some = sum(x[j] for j in range(m) if y[j] > 0.5 if j > 0)
+    positive = any(x[j] > 0.9 for j in range(m)), all(y[j] > 0 for j in range(m))
+    lowest = np.zeros(n)
+    for i in range(n):
+        lowest[i] = min(A[i, j] for j in range(m)) + sum(A[i, j] for j in range(m)) / m
+    return roots, inner, product, outer, same, widest, some, *positive, lowest
+
+
 def red_black(x):
     n = len(x) // 2
     for i in range(1, n):
@@ -501,12 +534,14 @@ KERNELS = [
     Kernel(atax, (r(9, 5), r(5)), 2, 0),
     Kernel(bicg, (r(9, 5), np.zeros(5), np.zeros(9), r(5), r(9)), 1, 0),
     Kernel(gesummv, (1.5, 0.5, r(8, 8), r(8, 8), r(8)), 1, 0),
+    Kernel(mvt, (r(7, 7), r(7), r(7), r(7), r(7)), 1, 0),
     Kernel(jacobi_1d, (3, r(11), r(11)), 2, 1),
     Kernel(jacobi_2d, (3, r(9, 7), r(9, 7)), 2, 1),
     Kernel(seidel, (r(6, 6),), 0, 2),
     Kernel(heat_3d, (r(6, 5, 7), np.zeros((6, 5, 7))), 1, 0),
     Kernel(fdtd_2d, (3, r(7, 6), r(7, 6), r(7, 6)), 4, 1),
     Kernel(covariance, (r(11, 4),), 2, 0),
+    Kernel(correlation, (r(11, 4),), 4, 0),
     Kernel(doitgen, (r(3, 4, 5), r(5, 5)), 1, 0),
     Kernel(gramschmidt, (r(8, 5), np.zeros((8, 5)), np.zeros((5, 5))), 4, 1),
     Kernel(lu, (positive(7),), 2, 1),
@@ -531,6 +566,7 @@ KERNELS = [
     Kernel(channel, (np.zeros((6, 5)), 1.0, 0.5, 0.05, 0.1), 3, 0),
     Kernel(resnet_block, (r(2, 4, 5, 6), r(1, 1, 6, 3), r(3, 3, 3, 3), r(1, 1, 3, 6)), 1, 1),
     Kernel(k_means, (r(12, 3), r(3, 3), 3), 4, 1),
+    Kernel(comprehensions, (r(4, 5), r(5), r(5)), 10, 0),
     Kernel(red_black, (r(11),), 0, 1),
     Kernel(clipped_energy, (r(9), r(9), 0.3), 1, 0),
 ]

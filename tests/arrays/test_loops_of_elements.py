@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -198,6 +199,87 @@ def test_why_loops_stay() -> None:
         (broken, "break is no assignment"),
     ]:  # fmt: skip
         refused(function, why)
+
+
+def test_rows_and_lists_are_computed_by_the_loops() -> None:
+    """Nothing in the source tells a matrix from a vector: an index gives a row of one and an element of the other."""
+
+    def scaled(x: Any, A: Any, B: Any) -> None:
+        for i in range(len(x)):
+            B[i] = x[i] * A[i]
+
+    def added(x: Any, w: Any) -> Any:
+        total = 0.0
+        for i in range(len(x)):
+            total += x[i] * w
+        return total, np.array([x[i] * w for i in range(len(x))])
+
+    def listed() -> Any:
+        weights = [0.5, 0.25]
+        return np.array([2 * weights[k] for k in range(2)]), sum(weights[k] * weights[k] for k in range(2))
+
+    x, square = np.array([1.0, 2, 3]), np.arange(9.0).reshape(3, 3)
+    for function, arguments in [
+        (scaled, (x, square, np.zeros((3, 3)))), (scaled, (x, x, np.zeros(3))), (scaled, (x, [4.0, 5, 6], np.zeros(3))),
+        (added, (x, x)), (added, (x, 2.0)), (listed, ()),
+    ]:  # fmt: skip
+        made = parallel(function)
+        assert all(each.parallel for each in made.loops), made.explain()
+        made.check(*arguments)
+
+
+def test_why_comprehensions_stay() -> None:
+    def rows(A: Any, x: Any) -> Any:
+        return [
+            np.array([np.sum(A[i]) for i in range(3)]),
+            np.array([math.log(x[i] + 1, 2) for i in range(3)]),
+            np.array([len(str(x[i])) for i in range(3)]),
+            np.array([x[i] for i in range(3) if x[i] > 1]),
+            np.array([x[i] + j for i in range(3) for j in range(2)]),
+            np.array([[x[i], 1] for i in range(3)]),
+            sum(A[i, j] for i in range(3) for j in range(i)),
+            max(x[i] for i in range(3) if x[i] > 1),
+            sum(value for value in x),
+            sum(k * k for k in range(3)),
+        ]
+
+    made = parallel(rows)
+    assert not any(each.parallel for each in made.loops)
+    reasons = [
+        "calls np.sum", "calls math.log", "calls str", "depends on values", "puts two loops on one axis",
+        "[x[i], 1] is not known to work on arrays", "the range of j depends on i", "the largest or smallest of some",
+    ]  # fmt: skip
+    assert len(made.loops) == len(reasons)
+    for reason in reasons:
+        assert reason in made.explain()
+    made.check(np.arange(9.0).reshape(3, 3), np.arange(3.0))
+
+
+def test_counts_are_sizes_and_positions() -> None:
+    def positive(x: Any) -> Any:
+        count = sum(1 for i in range(len(x)) if x[i] > 0)
+        total = 0
+        for _ in range(count):
+            total += 1
+        return np.zeros(count), total, [10, 20, 30][count], f"{max(x[i] for i in range(len(x))):.2f}"
+
+    found = bsp.run(lambda proc: parallel(positive)(np.array([1.0, -2, 3])), nprocs=2)
+    for zeros, *others in found:
+        assert zeros.tolist() == [0, 0]
+        assert others == [2, 30, "3.00"]
+
+
+def test_variables_of_generators_are_their_own() -> None:
+    """k is the loop's first position outside, and any inside the generator."""
+
+    def shadowed(x: Any, y: Any, k: int) -> None:
+        for i in range(k + 1, len(y)):
+            y[i] = sum(y[k] for k in range(len(y)))
+
+    made = parallel(shadowed)
+    assert [each.parallel for each in made.loops] == [True, False]  # the sum, and the loop around it
+    assert "y[k'] may be what another iteration writes as y[i]" in made.explain()
+    made.check(np.zeros(4), np.arange(4.0), 0)
 
 
 def test_positions_before_the_first_are_errors() -> None:

@@ -35,7 +35,7 @@ def function_of(lines: list[str]) -> Any:
 def nests(draw: Any) -> list[str]:
     """The lines of one to three loops, one inside the other, with one to three statements."""
     names = ["i", "j", "k"][: draw(st.integers(1, 3))]
-    ranges = ["range(1, 6)", "range(2, 5)", "range(5, 0, -1)", "range(1, 4)", "range(3, 6)", "range(3, 3)"]
+    ranges = ["range(1, 6)", "range(2, 5)", "range(5, 0, -1)", "range(1, 4)", "range(3, 6)", "range(4, 2)"]
     moved = [form.format(v) for v in names for form in ("{}", "{}", "{} - 1", "{} + 1", "6 - {}")]
     index = st.sampled_from([*moved, "0", "3", *(f"{u} + {v}" for u in names for v in names if u < v)])
 
@@ -44,8 +44,10 @@ def nests(draw: Any) -> list[str]:
         return f"{array}[{draw(index)}, {draw(index)}]" if array in "AB" else f"{array}[{draw(index)}]"
 
     def value() -> str:
-        form = draw(st.sampled_from(["#", "# * #", "# + #", "0.5 * #", "# - #", "max(#, #)", "# * t"]))
-        return "".join(element() if letter == "#" else letter for letter in form)
+        forms = ["#", "# * #", "# + #", "0.5 * #", "# - #", "max(#, #)", "# * t", "sum(# * # for m in range(2, 5))"]
+        form = draw(st.sampled_from(forms))
+        text = "".join(element() if letter == "#" else letter for letter in form)
+        return text.replace(f"[{names[-1]}", "[m") if "for m" in form else text
 
     lines = [f"{'    ' * k}for {name} in {draw(st.sampled_from(ranges))}:" for k, name in enumerate(names)]
     pad = "    " * len(names)
