@@ -8,7 +8,7 @@ import pickle
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bsp.command.launch import BLAS_VARIABLES, Launch, start
 from bsp.cost.machine_file import Profile, profile_of, to_machine
@@ -25,6 +25,9 @@ from bsp.source import without_ours
 from bsp.transport.base import Solo, Transport
 from bsp.transport.schedules import CHOICES
 from bsp.world import handle, hosting
+
+if TYPE_CHECKING:
+    from bsp.engine.reordering import Reordering
 
 
 def run(
@@ -122,10 +125,14 @@ def run(
 
 def run_here(
     main: Callable[..., Any], args: tuple[Any, ...], nprocs: int, transport: Transport, seed: int,
-    machine: Machine = DEFAULT, checker: Any = None, progress: bool = False,
+    machine: Machine = DEFAULT, checker: Any = None, progress: bool = False, reordering: Reordering | None = None,
 ) -> list[Any]:  # fmt: skip
-    """Run `main` on this element and the other elements of `transport`; return the results by pid, on every element."""
+    """Run `main` on this element and the other elements of `transport`; return the results by pid, on every element.
+
+    reordering : the order of turns and arrivals here, for checks; None: that of pids.
+    """
     element = Element(nprocs, transport, seed, checker, machine)
+    element.reordering = reordering or element.reordering
     if progress and element.index == 0:
         element.progress = RunProgress(machine, live_line())
     element.host(lambda task: main(handle(task), *args))

@@ -39,7 +39,8 @@ __all__ = [
 
 def checked_shape(shape: Any) -> Shape:
     """Return a shape as a tuple of integers; raises NumPy's errors."""
-    found = tuple(map(index, shape)) if hasattr(shape, "__len__") else (index(shape),)
+    several = hasattr(shape, "__len__") and getattr(shape, "ndim", 1) != 0
+    found = tuple(map(index, shape)) if several else (index(shape),)
     if any(length < 0 for length in found):
         raise ValueError("negative dimensions are not allowed")
     return found

@@ -8,8 +8,9 @@
     smooth(ba.asarray(u), v)                   # the loop has become v[1:-1] = ..., planned in supersteps
     print(bsp.parallel.explain(smooth))        # what each loop has become, or why it stayed
 
-`nests` reads loops, `dependences` says which of them may be carried out at once, `statements` writes them as slices,
-sums and contractions, and `functions` puts the parts together.
+`nests` reads loops, `dependences` says which of them may be carried out at once, `expressions` writes what they compute
+as slices, sums and contractions, `statements` what they assign, `generators` does so for comprehensions, and
+`functions` puts the parts together.
 """
 
 from bsp.arrays.loops.functions import LoopReport, Parallel, parallel

@@ -16,31 +16,38 @@ class LoopStays(Exception):
 
 
 class LoopRange(NamedTuple):
-    """One loop, for name in range(start, stop)."""
+    """One loop over start, ..., stop - 1, upwards or downwards.  header : what the source loops over."""
 
     name: str
     start: ast.expr
     stop: ast.expr
+    header: ast.expr
 
 
 class AffineIndex(NamedTuple):
-    """An index step·name + offset; name "" is none, a fixed position."""
+    """An index step·name + offset, step -1 or at least 1; name "" is none, a fixed position."""
 
     name: str
     step: int
     offset: ast.expr | None  # None: 0
 
 
-def range_of(node: ast.For) -> LoopRange:
-    """Return the range of a loop; LoopStays if it is none of step 1."""
+def range_of(node: ast.For | ast.comprehension) -> LoopRange:
+    """Return the range of a loop; LoopStays if its step is not 1 or -1."""
     call = node.iter
+    at = node if isinstance(node, ast.For) else call
     if not (isinstance(node.target, ast.Name) and isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
-            and call.func.id in ("range", "prange") and not call.keywords and 1 <= len(call.args) <= 2):  # fmt: skip
-        raise LoopStays(node, "is no loop over range(stop) or range(start, stop)")
-    if node.orelse:
-        raise LoopStays(node, "has an else")
-    start = call.args[0] if len(call.args) == 2 else ast.Constant(0)
-    return LoopRange(node.target.id, start, call.args[-1])
+            and call.func.id in ("range", "prange") and not call.keywords and 1 <= len(call.args) <= 3):  # fmt: skip
+        raise LoopStays(at, "is no loop over range(stop), range(start, stop) or range(start, stop, -1)")
+    if isinstance(node, ast.For) and node.orelse:
+        raise LoopStays(at, "has an else")
+    start = call.args[0] if len(call.args) > 1 else ast.Constant(0)
+    stop = call.args[min(1, len(call.args) - 1)]
+    if len(call.args) == 3 and ast.unparse(call.args[2]) == "-1":
+        start, stop = plus(stop, ast.Constant(1)), plus(start, ast.Constant(1))
+    elif len(call.args) == 3 and ast.unparse(call.args[2]) != "1":
+        raise LoopStays(at, f"its step is {ast.unparse(call.args[2])}, not 1 or -1")
+    return LoopRange(node.target.id, start, stop, call)
 
 
 def names_in(node: ast.AST) -> set[str]:
@@ -57,7 +64,7 @@ def negated(node: ast.expr) -> ast.expr:
 
 def plus(a: ast.expr, b: ast.expr) -> ast.expr:
     """Return the sum of two expressions; numbers at their ends are added."""
-    (left, m), (right, n) = _apart(a), _apart(b)
+    (left, m), (right, n) = number_at_end(a), number_at_end(b)
     number = m + n
     rest = left if right is None else right if left is None else ast.BinOp(left, ast.Add(), right)
     if rest is None or not number:
@@ -66,14 +73,36 @@ def plus(a: ast.expr, b: ast.expr) -> ast.expr:
     return ast.BinOp(rest, sign, ast.Constant(abs(number)))
 
 
-def _apart(node: ast.expr) -> tuple[ast.expr | None, int]:
+def minus(a: ast.expr, b: ast.expr) -> ast.expr:
+    """Return a - b; numbers at their ends are subtracted, and what is the same in both is left out."""
+    known = difference(a, b)
+    if known is not None:
+        return ast.Constant(known)
+    (left, m), (right, n) = number_at_end(a), number_at_end(b)
+    rest = left if right is None else ast.BinOp(left or ast.Constant(0), ast.Sub(), right)
+    return plus(rest or ast.Constant(0), ast.Constant(m - n))
+
+
+def difference(a: ast.expr, b: ast.expr) -> int | None:
+    """Return a - b, if both differ by a number only."""
+    (left, m), (right, n) = number_at_end(a), number_at_end(b)
+    same = (left is None) == (right is None) and (
+        left is None or right is None or ast.unparse(left) == ast.unparse(right)
+    )
+    return m - n if same else None
+
+
+def number_at_end(node: ast.expr) -> tuple[ast.expr | None, int]:
     """Return an expression without the number at its end, and the number."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        rest, number = number_at_end(node.operand)
+        return (None, -number) if rest is None else (node, 0)
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return None, node.value
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
-        right, number = _apart(node.right)
+        right, number = number_at_end(node.right)
         if right is None:
-            rest, other = _apart(node.left)
+            rest, other = number_at_end(node.left)
             return rest, other + (number if isinstance(node.op, ast.Add) else -number)
     return node, 0
 
@@ -87,7 +116,7 @@ def affine(index: ast.expr, loops: Sequence[str]) -> AffineIndex:
         raise LoopStays(index, f"index {ast.unparse(index)} has two loop variables")
     (name,) = used
     step, offset = _linear(index, name)
-    if step < 1:
+    if step < 1 and step != -1:
         raise LoopStays(index, f"index {ast.unparse(index)} does not ascend with {name}")
     return AffineIndex(name, step, offset)
 
@@ -147,6 +176,18 @@ def references(node: ast.AST) -> Iterator[Reference]:
         yield from references(child)
 
 
+class Largest(ast.operator):
+    """The operator of target = max(target, value), as if Python had one."""
+
+
+class Smallest(ast.operator):
+    """The operator of target = min(target, value)."""
+
+
+ORDERLESS = (ast.Add, ast.Sub, ast.Mult, Largest, Smallest)  # updates whose order over iterations does not matter
+_EXTREMES = {"max": Largest, "maximum": Largest, "min": Smallest, "minimum": Smallest}
+
+
 class ElementStatement(NamedTuple):
     """One assignment of a nest: target = value, or target (+)= value under a condition."""
 
@@ -155,6 +196,19 @@ class ElementStatement(NamedTuple):
     update: ast.operator | None  # of an augmented assignment
     condition: ast.expr | None
     node: ast.stmt
+
+
+def _extreme(
+    target: ast.Subscript | ast.Name, value: ast.expr, condition: ast.expr | None, node: ast.stmt
+) -> ElementStatement:
+    """Return an assignment; target = max(target, value) as an update."""
+    if isinstance(value, ast.Call) and len(value.args) == 2 and not value.keywords:
+        called = value.func.attr if isinstance(value.func, ast.Attribute) else ast.unparse(value.func)
+        operator = _EXTREMES.get(called)
+        old = [ast.unparse(each) == ast.unparse(target) for each in value.args]
+        if operator is not None and old.count(True) == 1:
+            return ElementStatement(target, value.args[old.index(False)], operator(), condition, node)
+    return ElementStatement(target, value, None, condition, node)
 
 
 def flat(body: Sequence[ast.stmt], condition: ast.expr | None = None) -> Iterator[ElementStatement | ast.For]:
@@ -169,7 +223,9 @@ def flat(body: Sequence[ast.stmt], condition: ast.expr | None = None) -> Iterato
             and len(node.targets) == 1
             and isinstance(node.targets[0], (ast.Subscript, ast.Name))
         ):
-            yield ElementStatement(node.targets[0], node.value, None, condition, node)
+            if any(isinstance(each, ast.Slice) for each in ast.walk(node.targets[0])):
+                raise LoopStays(node, f"{ast.unparse(node.targets[0])} is a part of an array, not an element")
+            yield _extreme(node.targets[0], node.value, condition, node)
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, (ast.Subscript, ast.Name)):
             yield ElementStatement(node.target, node.value, node.op, condition, node)
         elif isinstance(node, ast.If):

@@ -27,6 +27,7 @@ from bsp.checking.names import fingerprint, naming, watched
 from bsp.checking.record import AGAIN, END, KEPT, RECORD, TURNS, Record, undeclared
 from bsp.checking.rehearsal import Rehearsal
 from bsp.engine.delivery import address_range
+from bsp.engine.reordering import Reordering
 from bsp.engine.task import END as END_OF_ALL
 from bsp.errors import BspError, LaunchError, Overlap, ScheduleDependence, SyncMismatch
 from bsp.host import is_own
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from bsp.engine.task import Task
     from bsp.transport.base import Transport
 
+_TURN_SEED = 1  # of the order of turns
+
 
 class Checker:
     """The check of one pass: records what every superstep does, and compares it with the reference pass."""
@@ -48,18 +51,14 @@ class Checker:
         known: Record | None = None,
         path: str | None = None,
         watch: tuple[int, int] | None = None,
-        turn_seed: int = 1,
     ) -> None:
         """Prepare the pass `name`.
 
         known : the record of the reference pass; None: this is the reference pass.
         path : the file for this pass's record, on element 0.
         watch : (superstep, pid) whose variables to record up to that superstep.
-        turn_seed : the seed of the order of turns.
         """
-        self.shuffles = name == TURNS
         self.silent = name != RECORD  # only the first pass prints
-        self.turn_seed = turn_seed
         self.record = Record()
         if known is not None:
             self.record.loops, self.record.once, self.record.clocks = known.loops, known.once, known.clocks
@@ -108,9 +107,12 @@ class Checker:
     def attach(self, element: Element) -> None:
         """Connect the checker to an element before it has processes.
 
-        Its heads then go to the rehearsal, and its agreed times are those of the first pass.
+        Its heads then go to the rehearsal, its agreed times are those of the first pass, and in the pass TURNS its
+        processes take turns in another order.
         """
         element.recovery = self.rehearsal
+        if self._name == TURNS:
+            element.reordering = Reordering(_TURN_SEED)
         clock = element.transport.agreed_clock
 
         def agreed() -> float:

@@ -42,6 +42,7 @@ def bsp(arguments: Sequence[str] | None = None) -> int:
     verify = commands.add_parser("verify", help="check SPMD functions against their sequential specifications")
     verify.add_argument("file", help="a Python file with functions that bsp.verify.spec decorates; FILE::name for one")
     verify.add_argument("--limit", type=int, metavar="N", help="cases of each at most (default 2000)")
+    verify.add_argument("--orders", type=int, metavar="N", help="other orders of turns and arrivals (default 1)")
     verify.add_argument("--mutate", action="store_true", help="put faults into them, and tell how many the checks find")
     advise = commands.add_parser("advise", help="clone a job, checkpoint it or neither", allow_abbrev=False)
     given = sys.argv[1:] if arguments is None else arguments
@@ -63,7 +64,7 @@ def bsp(arguments: Sequence[str] | None = None) -> int:
         if options.command == "verify":
             from bsp.verify.command import verified
 
-            return verified(options.file, options.limit, options.mutate)
+            return verified(options.file, options.limit, options.mutate, options.orders)
         if options.command == "report":
             return _report(options)
         if options.command in _OF_JOBS:

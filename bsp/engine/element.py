@@ -17,7 +17,6 @@ import contextvars
 import io
 import os
 import pickle
-import random
 import sys
 import traceback
 import weakref
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from bsp.cost.record.progress import RunProgress
     from bsp.cost.record.recorder import Recorder
     from bsp.engine.recovery import Recovery
+    from bsp.engine.reordering import Reordering
     from bsp.hosts.lifeline import Lifeline
 
 
@@ -133,6 +133,7 @@ class Element:
         self.prices: dict[tuple[str, int, bool, bool], tuple[str, tuple[tuple[str, float], ...]]] = {}  # see `choice`
         self.calls: dict[Any, Any] = {}  # what collectives have found out about calls like these
         self.lifeline = lifeline
+        self.reordering: Reordering | None = None
         self._console: Any = sys.stdout if console is None else console
         self._imports = Imports(lambda: self.turn)
         if checker is not None:
@@ -200,11 +201,10 @@ class Element:
     def _run_in_turns(self) -> None:
         """Run the processes in greenlets: each one to its next boundary, in pid order, then end the superstep.
 
-        The checker may shuffle the order, to find results that depend on it.
+        A `reordering` gives them another order, to find results that depend on it.
         """
         import greenlet
 
-        order = random.Random(self.checker.turn_seed) if self.checker is not None else None
         self.hub = greenlet.getcurrent()
         for task in self.tasks:
             task.greenlet = greenlet.greenlet(task.run)
@@ -214,8 +214,8 @@ class Element:
         running = list(self.tasks)
         clock = perf_counter if self.recorder is None else self.recorder.clock
         while running:
-            if order is not None and self.checker is not None and self.checker.shuffles:
-                order.shuffle(running)
+            if self.reordering is not None:
+                running = self.reordering.turns(running)
             for task in running:
                 assert task.greenlet is not None
                 began = clock()
@@ -441,6 +441,8 @@ class Element:
                         effects += context.outbox.drain()
             except (LocalMistake, TypeError) as mistake:
                 task.fault = mistake
+        if self.reordering is not None:
+            effects = self.reordering.arrivals(effects)
         if self.recorder is not None:
             self.recorder.issued(effects)
         return effects if self.sample is None else self.sample.among(effects)

@@ -89,7 +89,7 @@ class _Parallel:
     """The check of an SPMD program by `equivalent`."""
 
     def __init__(self, specification: Callable[..., Any], options: dict[str, Any]) -> None:
-        self.specification, self.options = specification, {"seconds": 5.0, "supersteps": 200, **options}
+        self.specification, self.options = specification, {"seconds": 5.0, "supersteps": 200, "orders": 0, **options}
 
     def first(self) -> list[Any]:
         return []

@@ -15,10 +15,10 @@ class NothingPromised(BspError):
     """A file, or a name in it, has no function that `spec` decorates."""
 
 
-def verified(file: str, limit: int | None, mutate: bool) -> int:
+def verified(file: str, limit: int | None, mutate: bool, orders: int | None = None) -> int:
     """Check the promises of a file, or the one that FILE::name names; print a line for each, and return the status.
 
-    mutate : also check their mutants.
+    mutate : also check their mutants.  limit, orders : those of `equivalent`, instead of those of the promises.
     Status: 0 if all hold (and, with mutants, at least 95 % of all of these are found), else 1.
     """
     path, _, wanted = file.partition("::")
@@ -29,8 +29,9 @@ def verified(file: str, limit: int | None, mutate: bool) -> int:
         raise NothingPromised(f"{file}: no function here is decorated with bsp.verify.spec(reference)")
     status = 0
     every = Mutation([])
+    given = {name: value for name, value in (("limit", limit), ("orders", orders)) if value is not None}
     for name, promise in promises.items():
-        options = promise.options if limit is None else promise.options | {"limit": limit}
+        options = promise.options | given
         promise.options = options
         try:
             found = promise.check()

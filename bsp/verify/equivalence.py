@@ -7,12 +7,14 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from bsp.engine.reordering import Reordering
 from bsp.errors import BspError
-from bsp.runner import run
+from bsp.runner import blas_limit, run_here
+from bsp.transport.base import Solo
 from bsp.verify.cases import Case, Shape, numeric, ordered, symbolic
 from bsp.verify.distributions import Blocks, Distribution, Unlawful, collected, lawful
 
@@ -29,12 +31,15 @@ class Counterexample(AssertionError):
     """A case in which a program does not compute what its specification does: the smallest that was found.
 
     case, inputs : the sizes, the number of processes, and the global arguments.  found, wanted : the results, or an
-        exception of the program.
+        exception of the program.  order : of turns, if the case fails in that order and holds in that of pids; else "".
     """
 
-    def __init__(self, text: str, case: Case, inputs: Sequence[Any], found: object, wanted: object) -> None:
+    def __init__(
+        self, text: str, case: Case, inputs: Sequence[Any], found: object, wanted: object, order: str = ""
+    ) -> None:
         super().__init__(text)
         self.case, self.inputs, self.found, self.wanted = case, tuple(inputs), found, wanted
+        self.order = order
 
 
 class NotEnding(BspError):
@@ -46,12 +51,15 @@ class Equivalence(NamedTuple):
 
     proven : the cases that hold for all values.  tried : those that hold for the inputs that were tried.
     left_out : the cases that were not run, because they were too many.  why : why not all are proven, or "".
+    ordered : the first case that holds only because puts and messages of several processes are applied in the order of
+        their sources (D1, D2); None if none was found.
     """
 
     proven: list[Case]
     tried: list[Case]
     left_out: int
     why: str
+    ordered: Case | None = None
 
     def __str__(self) -> str:
         parts = [f"equivalent in {len(self.proven) + len(self.tried)} cases"]
@@ -59,6 +67,8 @@ class Equivalence(NamedTuple):
             parts.append(f"{len(self.proven)} of them proven for all values")
         if self.tried:
             parts.append(f"{len(self.tried)} for {_INPUTS} inputs each" + (f" ({self.why})" if self.why else ""))
+        if self.ordered is not None:
+            parts.append(f"needs the order in which puts and messages are applied (D1, D2), first for {self.ordered}")
         if self.left_out:
             parts.append(f"{self.left_out} larger cases were left out: raise limit= to run them")
         return "; ".join(parts)
@@ -69,8 +79,8 @@ def equivalent(
     distribute: Distribution | Sequence[Distribution] | None = None, collect: Distribution | None = None,
     shapes: Sequence[Shape] | None = None, sizes: Mapping[str, Sequence[int]] | Sequence[int] | None = None,
     nprocs: Sequence[int] = NPROCS, values: Values | None = None, assume: Callable[..., bool] | None = None,
-    exact: bool = True, tolerance: float = 0.0, limit: int = 2000, seed: int = 0, supersteps: int = 1000,
-    seconds: float = 20.0,
+    exact: bool = True, tolerance: float = 0.0, limit: int = 2000, seed: int = 0, orders: int = 1,
+    supersteps: int = 1000, seconds: float = 20.0,
 ) -> Equivalence:  # fmt: skip
     """Check that `program(proc, *parts)` computes `specification(*globals)` after its parts are collected.
 
@@ -81,9 +91,13 @@ def equivalent(
     assume : whether a case counts: assume(nprocs=..., n=...).
     exact : False: floats, compared with `tolerance`, relative to the largest element.
     limit : of all cases at most so many are run, the smallest.
+    orders : in so many other orders of turns each case is run, too: the reverse of pids, then random ones.
     supersteps, seconds : what a run may take before it counts as one that does not end.
     Inputs are unknowns first, which proves a case for all values (see `polynomials`).  Where the program needs numbers,
     they are integers: distinct ones, then random ones.
+    One order of turns stands for all where processes share nothing (Xu, section 4.3), which the other orders test.
+    Where several processes put to, or send to, one, the sources are also applied in other orders: a program that needs
+    that of D1 and D2 is told from others (`ordered`), and holds.
     Raises Counterexample with the smallest failing case, its input made simpler where that still fails; Unlawful for
     distributions that break their laws; what the specification raises, with a note.
     """
@@ -101,22 +115,23 @@ def equivalent(
     names = list(dict.fromkeys(name for form in forms for name in form if isinstance(name, str))) or ["n"]
     lengths = sizes if isinstance(sizes, Mapping) else dict.fromkeys(names, SIZES if sizes is None else sizes)
     cases = ordered({name: list(each) for name, each in lengths.items()}, list(nprocs), assume)
-    check = _Check(program, specification, given, by, exact, tolerance, supersteps, seconds)
+    check = _Check(program, specification, given, by, exact, tolerance, orders, supersteps, seconds)
     proven: list[Case] = []
     tried: list[Case] = []
     why = ""
-    for case in cases[:limit]:
-        if values is None and exact and not why:
-            try:
-                check.holds(case, symbolic(forms, case))
-                proven.append(case)
-                continue
-            except _Undecided as undecided:
-                why = str(undecided)
-        for inputs in _inputs(values, forms, case, seed):
-            check.holds(case, inputs)
-        tried.append(case)
-    return Equivalence(proven, tried, max(0, len(cases) - limit), why)
+    with blas_limit(1):  # D8
+        for case in cases[:limit]:
+            if values is None and exact and not why:
+                try:
+                    check.holds(case, symbolic(forms, case))
+                    proven.append(case)
+                    continue
+                except _Undecided as undecided:
+                    why = str(undecided)
+            for inputs in _inputs(values, forms, case, seed):
+                check.holds(case, inputs)
+            tried.append(case)
+    return Equivalence(proven, tried, max(0, len(cases) - limit), why, check.ordered)
 
 
 def _arguments(program: Program) -> int:
@@ -141,31 +156,67 @@ class _Check:
 
     def __init__(
         self, program: Program, specification: Callable[..., Any], distribute: list[Distribution],
-        collect: Distribution, exact: bool, tolerance: float, supersteps: int, seconds: float,
+        collect: Distribution, exact: bool, tolerance: float, orders: int, supersteps: int, seconds: float,
     ) -> None:  # fmt: skip
         self.program, self.specification = program, specification
         self.distribute, self.collect = distribute, collect
         self.exact, self.tolerance = exact, tolerance
         self.supersteps, self.seconds = supersteps, seconds
+        named: list[tuple[str, int | None]] = [("the reverse of pids", None)]
+        named += [(f"shuffled by seed {k}", k) for k in range(1, orders)]
+        self.orders = dict(named[:orders])  # and their seeds
+        self.ordered: Case | None = None  # the first that needs D1's or D2's order
 
     def holds(self, case: Case, inputs: list[Any]) -> None:
-        """Raise Counterexample unless both agree on some inputs; _Undecided if these are unknowns and do not do."""
+        """Raise Counterexample unless both agree on some inputs; _Undecided if these are unknowns and do not do.
+
+        The other orders come first: what a run leaves in memory that processes share, as if the processes before had
+        just put it there, is then of another case, and gives nothing right in this one.
+        """
+        failed: tuple[str, Any] | None = None
+        meetings = False
+        for named, seed in self.orders.items() if case.nprocs > 1 else ():
+            order = Reordering(seed)
+            wrong = self._wrong(case, inputs, order)
+            meetings = meetings or order.meetings
+            if wrong is not None:
+                failed = named, wrong
+                break
         wrong = self._wrong(case, inputs)
-        if wrong is None:
-            return
+        if wrong is not None:
+            self._refuted(case, inputs, wrong)
+        if failed is not None:
+            self._refuted(case, inputs, failed[1], failed[0])
+        if meetings and self.ordered is None:
+            every = (Reordering(seed, turns=False, arrivals=True) for seed in self.orders.values())
+            if any(self._wrong(case, inputs, order) is not None for order in every):
+                self.ordered = case
+
+    def _refuted(self, case: Case, inputs: list[Any], wrong: Any, named: str = "") -> NoReturn:
+        """Raise the counterexample, its input made simpler.  named : the order of turns, if not that of pids."""
         if not _unknown(inputs):
-            inputs, wrong = self._simpler(case, inputs, wrong)
+            inputs, wrong = self._simpler(case, inputs, wrong, named)
         what, found, wanted = wrong
         shown = ", ".join(_shown(each) for each in inputs)
         where = "\n".join(f"  {name}: {_place(each)}" for name, each in
                           (("program", self.program), ("specification", self.specification)))  # fmt: skip
+        only = ""
+        if named:
+            only = (
+                f", but only when processes take their turns in another order ({named}): it depends on what processes "
+                "of one interpreter share (modules, closures, files)"
+            )
         raise Counterexample(
-            f"{_name(self.program)} is not {_name(self.specification)} for {case}\n  input: {shown}\n  {what}\n{where}",
-            case, inputs, found, wanted,
+            f"{_name(self.program)} is not {_name(self.specification)} for {case}{only}\n"
+            f"  input: {shown}\n  {what}\n{where}",
+            case, inputs, found, wanted, named,
         )  # fmt: skip
 
-    def _wrong(self, case: Case, inputs: list[Any]) -> tuple[str, Any, Any] | None:
-        """Return what differs, the result and the one that is wanted; None if they agree."""
+    def _wrong(self, case: Case, inputs: list[Any], order: Reordering | None = None) -> tuple[str, Any, Any] | None:
+        """Return what differs, the result and the one that is wanted; None if they agree.
+
+        order : of turns and arrivals; None: that of pids.
+        """
         unknown = _unknown(inputs)
         try:
             wanted = self.specification(*[each.copy() for each in inputs])
@@ -180,7 +231,8 @@ class _Check:
         ]
         try:
             with _at_most(self.seconds):
-                returned = run(_guarded(self.program, self.supersteps), parts, nprocs=case.nprocs)
+                main = _guarded(self.program, self.supersteps)
+                returned = run_here(main, (parts,), case.nprocs, Solo(), 0, reordering=order)
         except Exception as error:  # noqa: BLE001 - any error of a program refutes it
             if unknown and not isinstance(error, NotEnding):
                 raise _Undecided(f"{_name(self.program)} needs numbers: {_first_line(error)}") from None
@@ -207,7 +259,7 @@ class _Check:
         where = f"element {list(at)}" if at else "the result"
         return f"{where}: {found[at]!r}, but {wanted[at]!r} is specified", found, wanted
 
-    def _simpler(self, case: Case, inputs: list[Any], wrong: Any) -> tuple[list[Any], Any]:
+    def _simpler(self, case: Case, inputs: list[Any], wrong: Any, named: str) -> tuple[list[Any], Any]:
         """Return inputs with as many zeros and ones as still fail."""
         runs = 0
         for k, each in enumerate(inputs):
@@ -220,7 +272,7 @@ class _Check:
                     trial = [one.copy() if isinstance(one, np.ndarray) else one for one in inputs]
                     trial[k][at] = simple
                     runs += 1
-                    found = self._wrong(case, trial)
+                    found = self._wrong(case, trial, Reordering(self.orders[named]) if named else None)
                     if found is not None:
                         inputs, wrong = trial, found
                         break

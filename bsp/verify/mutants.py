@@ -57,7 +57,8 @@ class Mutation(NamedTuple):
 def mutated(program: Program, specification: Callable[..., Any], **options: Any) -> Mutation:
     """Check all mutants of a program against its specification; return which were found.
 
-    options : of `equivalent`.  Each mutant may take a second a run before it counts as not ending, which is found too.
+    options : of `equivalent`; `orders` is 0.  Each mutant may take a second a run before it counts as not ending, which
+        is found too.
     The program's source must be a file's or a notebook's.
     """
     source = textwrap.dedent(inspect.getsource(program))
@@ -65,7 +66,7 @@ def mutated(program: Program, specification: Callable[..., Any], **options: Any)
     tree = ast.parse(source)
     function = next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
     function.decorator_list = []
-    options = {"seconds": 1.0, "supersteps": 100, **options}
+    options = {"seconds": 1.0, "supersteps": 100, **options, "orders": 0}
     mutants = []
     for what, line, changed in _changes(ast.Module([function], [])):
         mutant = _compiled(changed, program, function.name)

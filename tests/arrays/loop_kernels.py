@@ -66,6 +66,13 @@ def gesummv(alpha, beta, A, B, x):
     return y
 
 
+def mvt(A, x1, x2, y1, y2):
+    for i in range(len(A)):
+        for j in range(len(A)):
+            x1[i] += A[i, j] * y1[j]
+            x2[i] += A[j, i] * y2[j]
+
+
 def jacobi_1d(steps, A, B):
     n = len(A)
     for _ in range(steps):
@@ -131,6 +138,16 @@ def covariance(X):
             for i in range(n):
                 cov[a, b] += (X[i, a] - mean[a]) * (X[i, b] - mean[b]) / (n - 1)
     return cov
+
+
+def correlation(X):
+    n, m = X.shape
+    mean = np.array([sum(X[i, j] for i in range(n)) / n for j in range(m)])
+    spread = np.array([np.sqrt(sum((X[i, j] - mean[j]) ** 2 for i in range(n)) / n) for j in range(m)])
+    for i in range(n):
+        for j in range(m):
+            X[i, j] = (X[i, j] - mean[j]) / (np.sqrt(n) * max(spread[j], 0.1))
+    return np.array([[sum(X[i, a] * X[i, b] for i in range(n)) for b in range(m)] for a in range(m)])
 
 
 def doitgen(A, C4):
@@ -286,6 +303,196 @@ def distances(x, centres):
     return out
 
 
+def nussinov(bases, table):
+    n = len(bases)
+    for i in range(n - 1, -1, -1):
+        for j in range(i + 1, n):
+            table[i, j] = max(table[i, j - 1], table[i + 1, j]) if i < n - 1 else table[i, j - 1]
+            pair = table[i + 1, j - 1] if i < j - 1 else 0
+            if bases[i] + bases[j] == 3:
+                pair += 1
+            table[i, j] = max(table[i, j], pair)
+            for k in range(i + 1, j):
+                table[i, j] = max(table[i, j], table[i, k] + table[k + 1, j])
+
+
+def durbin(r, y):
+    n = len(r)
+    z = np.zeros(n)
+    y[0] = alpha = -r[0]
+    beta = 1.0
+    for k in range(1, n):
+        beta *= 1 - alpha * alpha
+        total = 0.0
+        for i in range(k):
+            total += r[k - 1 - i] * y[i]
+        alpha = -(r[k] + total) / beta
+        for i in range(k):
+            z[i] = y[i] + alpha * y[k - 1 - i]
+        for i in range(k):
+            y[i] = z[i]
+        y[k] = alpha
+
+
+def deriche(image, a, b, c):
+    """One direction each way: two recursions along every row, and their sum."""
+    n, m = image.shape
+    forth, back, out = np.zeros((n, m)), np.zeros((n, m)), np.zeros((n, m))
+    for i in range(n):
+        for j in range(2, m):
+            forth[i, j] = a * image[i, j] + b * forth[i, j - 1] + c * forth[i, j - 2]
+    for i in range(n):
+        for j in range(m - 3, -1, -1):
+            back[i, j] = a * image[i, j + 1] + b * back[i, j + 1] + c * back[i, j + 2]
+    for i in range(n):
+        for j in range(m):
+            out[i, j] = forth[i, j] + back[i, j]
+    return out
+
+
+def azimint(values, radius, bins):
+    most, found = radius.max(), np.zeros(bins)
+    for k in range(bins):
+        inside = np.logical_and(most * k / bins <= radius, radius < most * (k + 1) / bins)
+        found[k] = values[inside].mean()
+    return found
+
+
+def azimint_by_elements(values, radius, bins):
+    most = radius.max()
+    total, count, found = np.zeros(bins), np.zeros(bins), np.zeros(bins)
+    for k in range(bins):
+        for i in range(len(radius)):
+            if most * k / bins <= radius[i] and radius[i] < most * (k + 1) / bins:
+                total[k] += values[i]
+                count[k] += 1
+    for k in range(bins):
+        found[k] = total[k] / count[k]
+    return found
+
+
+def cavity(steps, u, v, p, dx, dt, nu):
+    """A lid drives a fluid in a square: Navier and Stokes' equations by finite differences."""
+    for _ in range(steps):
+        b = np.zeros(p.shape)
+        b[1:-1, 1:-1] = ((u[1:-1, 2:] - u[1:-1, :-2]) + (v[2:, 1:-1] - v[:-2, 1:-1])) / (2 * dx * dt) - (
+            (u[1:-1, 2:] - u[1:-1, :-2]) / (2 * dx)
+        ) ** 2
+        for _ in range(3):
+            old = p.copy()
+            p[1:-1, 1:-1] = (
+                old[1:-1, 2:] + old[1:-1, :-2] + old[2:, 1:-1] + old[:-2, 1:-1] - dx * dx * b[1:-1, 1:-1]
+            ) / 4
+            p[:, -1] = p[:, -2]
+            p[0, :] = p[1, :]
+            p[:, 0] = p[:, 1]
+            p[-1, :] = 0
+        un, vn = u.copy(), v.copy()
+        u[1:-1, 1:-1] = (
+            un[1:-1, 1:-1]
+            - un[1:-1, 1:-1] * dt / dx * (un[1:-1, 1:-1] - un[1:-1, :-2])
+            - vn[1:-1, 1:-1] * dt / dx * (un[1:-1, 1:-1] - un[:-2, 1:-1])
+            - dt / (2 * dx) * (p[1:-1, 2:] - p[1:-1, :-2])
+            + nu * dt / dx**2 * (un[1:-1, 2:] + un[1:-1, :-2] + un[2:, 1:-1] + un[:-2, 1:-1] - 4 * un[1:-1, 1:-1])
+        )
+        v[1:-1, 1:-1] = (
+            vn[1:-1, 1:-1]
+            - un[1:-1, 1:-1] * dt / dx * (vn[1:-1, 1:-1] - vn[1:-1, :-2])
+            - vn[1:-1, 1:-1] * dt / dx * (vn[1:-1, 1:-1] - vn[:-2, 1:-1])
+            - dt / (2 * dx) * (p[2:, 1:-1] - p[:-2, 1:-1])
+            + nu * dt / dx**2 * (vn[1:-1, 2:] + vn[1:-1, :-2] + vn[2:, 1:-1] + vn[:-2, 1:-1] - 4 * vn[1:-1, 1:-1])
+        )
+        u[0, :] = u[:, 0] = u[:, -1] = v[0, :] = v[-1, :] = v[:, 0] = v[:, -1] = 0
+        u[-1, :] = 1
+
+
+def channel(u, force, dx, dt, nu):
+    """Flow between two plates, periodic along them, until it hardly changes."""
+    n, m = u.shape
+    change, steps = 1.0, 0
+    while change > 0.05 and steps < 8:
+        old = u.copy()
+        for i in range(1, n - 1):
+            for j in range(1, m - 1):
+                u[i, j] = (
+                    old[i, j]
+                    - old[i, j] * dt / dx * (old[i, j] - old[i, j - 1])
+                    + nu * dt / dx**2 * (old[i, j + 1] + old[i, j - 1] + old[i + 1, j] + old[i - 1, j] - 4 * old[i, j])
+                    + force * dt
+                )
+        for i in range(1, n - 1):
+            around = old[i, 1] + old[i, m - 2] - 2 * old[i, 0]
+            slope = old[i, 0] - old[i, m - 2]
+            u[i, 0] = old[i, 0] - old[i, 0] * dt / dx * slope + nu * dt / dx**2 * around + force * dt
+        for i in range(1, n - 1):
+            u[i, m - 1] = u[i, 0]
+        change = (np.sum(u) - np.sum(old)) / np.sum(u)
+        steps += 1
+    return steps
+
+
+def resnet_block(x, w1, w2, w3):
+    out = x
+    for w in (w1, w2, w3):
+        b, h, width, channels = out.shape
+        k, filters = w.shape[0], w.shape[3]
+        padded = np.zeros((b, h + k - 1, width + k - 1, channels))
+        padded[:, k // 2 : k // 2 + h, k // 2 : k // 2 + width, :] = out
+        conv = np.zeros((b, h, width, filters))
+        for s in range(b):
+            for i in range(h):
+                for j in range(width):
+                    for f in range(filters):
+                        for di in range(k):
+                            for dj in range(k):
+                                for c in range(channels):
+                                    conv[s, i, j, f] += padded[s, i + di, j + dj, c] * w[di, dj, c, f]
+        mean, spread = conv.mean(axis=(0, 1, 2)), conv.std(axis=(0, 1, 2))
+        out = np.maximum((conv - mean) / np.sqrt(spread**2 + 1e-5), 0)
+    return np.maximum(out + x, 0)
+
+
+def k_means(x, centres, steps):
+    n, k, d = x.shape[0], centres.shape[0], x.shape[1]
+    for _ in range(steps):
+        gap, total, count = np.zeros((n, k)), np.zeros((k, d)), np.zeros(k)
+        for i in range(n):
+            for c in range(k):
+                for a in range(d):
+                    gap[i, c] += (x[i, a] - centres[c, a]) ** 2
+        nearest = np.argmin(gap, axis=1)
+        for c in range(k):
+            for i in range(n):
+                if nearest[i] == c:
+                    count[c] += 1
+        for c in range(k):
+            for a in range(d):
+                for i in range(n):
+                    if nearest[i] == c:
+                        total[c, a] += x[i, a]
+        for c in range(k):
+            for a in range(d):
+                if count[c] > 0:
+                    centres[c, a] = total[c, a] / max(count[c], 1)
+    return nearest
+
+
+def comprehensions(A, x, y):
+    n, m = A.shape
+    roots = np.array([math.sqrt(x[j]) + j for j in range(m)])
+    inner = sum(x[j] * y[j] for j in range(m))
+    product = np.array([sum(A[i, j] * x[j] for j in range(m)) for i in range(n)])
+    outer = np.asarray([[y[i] * x[j] for j in range(m)] for i in range(n)], dtype=np.float32)
+    same = np.array([[x[i] for _ in range(3)] for i in range(m)])
+    widest = max(abs(x[j] - y[m - 1 - j]) for j in range(m))
+    some = sum(x[j] for j in range(m) if y[j] > 0.5 if j > 0)
+    positive = any(x[j] > 0.9 for j in range(m)), all(y[j] > 0 for j in range(m))
+    lowest = np.zeros(n)
+    for i in range(n):
+        lowest[i] = min(A[i, j] for j in range(m)) + sum(A[i, j] for j in range(m)) / m
+    return roots, inner, product, outer, same, widest, some, *positive, lowest
+
+
 def red_black(x):
     n = len(x) // 2
     for i in range(1, n):
@@ -327,12 +534,14 @@ KERNELS = [
     Kernel(atax, (r(9, 5), r(5)), 2, 0),
     Kernel(bicg, (r(9, 5), np.zeros(5), np.zeros(9), r(5), r(9)), 1, 0),
     Kernel(gesummv, (1.5, 0.5, r(8, 8), r(8, 8), r(8)), 1, 0),
+    Kernel(mvt, (r(7, 7), r(7), r(7), r(7), r(7)), 1, 0),
     Kernel(jacobi_1d, (3, r(11), r(11)), 2, 1),
     Kernel(jacobi_2d, (3, r(9, 7), r(9, 7)), 2, 1),
     Kernel(seidel, (r(6, 6),), 0, 2),
     Kernel(heat_3d, (r(6, 5, 7), np.zeros((6, 5, 7))), 1, 0),
     Kernel(fdtd_2d, (3, r(7, 6), r(7, 6), r(7, 6)), 4, 1),
     Kernel(covariance, (r(11, 4),), 2, 0),
+    Kernel(correlation, (r(11, 4),), 4, 0),
     Kernel(doitgen, (r(3, 4, 5), r(5, 5)), 1, 0),
     Kernel(gramschmidt, (r(8, 5), np.zeros((8, 5)), np.zeros((5, 5))), 4, 1),
     Kernel(lu, (positive(7),), 2, 1),
@@ -348,6 +557,16 @@ KERNELS = [
     Kernel(mlp, (r(6, 5), r(5, 4), r(4), r(4, 3)), 1, 0),
     Kernel(spmv, (r(6), np.array([0, 3, 1, 2, 0, 3]), np.array([0, 2, 3, 4, 6]), r(4), np.zeros(4)), 0, 2),
     Kernel(distances, (r(9, 3), r(4, 3)), 1, 0),
+    Kernel(nussinov, (np.array([0, 2, 1, 3, 3, 0, 1]), np.zeros((7, 7))), 1, 2),
+    Kernel(durbin, (r(6), np.zeros(6)), 3, 1),
+    Kernel(deriche, (r(5, 7), 0.4, 0.3, -0.1), 3, 0),
+    Kernel(azimint, (r(40), r(40), 5), 0, 1),
+    Kernel(azimint_by_elements, (r(40), r(40), 5), 2, 0),
+    Kernel(cavity, (2, r(6, 6), r(6, 6), r(6, 6), 0.4, 0.01, 0.1), 0, 2),
+    Kernel(channel, (np.zeros((6, 5)), 1.0, 0.5, 0.05, 0.1), 3, 0),
+    Kernel(resnet_block, (r(2, 4, 5, 6), r(1, 1, 6, 3), r(3, 3, 3, 3), r(1, 1, 3, 6)), 1, 1),
+    Kernel(k_means, (r(12, 3), r(3, 3), 3), 4, 1),
+    Kernel(comprehensions, (r(4, 5), r(5), r(5)), 10, 0),
     Kernel(red_black, (r(11),), 0, 1),
     Kernel(clipped_energy, (r(9), r(9), 0.3), 1, 0),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loop_kernels import KERNELS, Kernel, lu, seidel
+from loop_kernels import KERNELS, Kernel, deriche, durbin, lu, nussinov, resnet_block, seidel
 
 import bsp
 import bsp.arrays as ba
@@ -88,6 +89,36 @@ def test_explain_shows_slices_and_reasons() -> None:
     assert text.startswith("line ")
 
 
+def test_loops_that_carry_dependences_go_outside() -> None:
+    """The recursion along a row, and the offsets of a convolution, stay loops, with array statements in them."""
+    text = parallel(deriche).explain()
+    assert "becomes for j in range(2, m):\n    forth[0:n, j] = a * image[0:n, j] + b * forth[0:n, j - 1]" in text
+    assert "becomes for j in range(m - 3, -1, -1):\n    back[0:n, j] = " in text
+    text = parallel(resnet_block).explain()
+    assert "becomes for di in range(k):\n    for dj in range(k):\n        conv[0:b, 0:h, 0:width, 0:filters] = " in text
+
+
+def test_extremes_and_indices_that_descend() -> None:
+    assert "np.maximum(table[i, j], np.max(table[i, i + 1:j] + table[i + 2:j + 1, j]" in parallel(nussinov).explain()
+    assert "np.einsum('i,i->', np.flip(r[0:k], axis=(0,)), y[0:k])" in parallel(durbin).explain()
+
+    def extremes(x: Any, y: Any, n: int) -> Any:
+        most, least, product = -1.0, 100.0, 2.0
+        for i in range(n):
+            most = max(most, x[i] * y[n - 1 - i])
+            if x[i] > 2:
+                least = min(x[i], least)
+            product *= x[i]
+        for i in range(n - 1, -1, -1):
+            y[i] = x[i] + i
+        return most, least, product
+
+    made = parallel(extremes)
+    assert all(each.parallel for each in made.loops), made.explain()
+    for n in (6, 1, 0):  # of none the old value is left
+        made.check(np.arange(1.0, 7.0), np.array([3.0, 9, 1, 2, 5, 4]), n)
+
+
 def refused(function: Any, why: str) -> None:
     made = parallel(function)
     assert not any(each.parallel for each in made.loops)
@@ -123,7 +154,7 @@ def test_why_loops_stay() -> None:
             x[i] = x[i] / x.sum()
 
     def down(x: Any) -> None:
-        for i in range(len(x), 0, -1):
+        for i in range(len(x) - 1, 0, -2):
             x[i] = 0
 
     def broken(x: Any) -> None:
@@ -131,13 +162,124 @@ def test_why_loops_stay() -> None:
             if x[i] > 2:
                 break
 
+    def prefix(x: Any, y: Any) -> None:
+        total = 0.0
+        for i in range(len(x)):
+            total += x[i]
+            y[i] = total
+
+    def mixed(x: Any) -> Any:
+        total = 1.0
+        for i in range(len(x)):
+            total += x[i]
+            total *= 2
+        return total
+
+    def after(x: Any) -> Any:
+        for i in range(len(x)):
+            x[i] = 0
+        return i
+
+    def across(A: Any, n: int) -> None:
+        for i in range(n):
+            for j in range(n):
+                A[j, i + j] += A[i, j]
+
+    def by_rows(A: Any, B: Any) -> None:
+        for i in range(len(A)):
+            A[i, :] = B[i, :]
+
     for function, why in [
+        (prefix, "total depends on the iteration before"), (mixed, "total depends on the iteration before"),
+        (after, "i is used outside of the loop"), (across, "index i + j has two loop variables"),
+        (by_rows, "A[i, :] is a part of an array, not an element"),
         (scan, "total is used outside of the loop"), (last, "found is used outside of the loop"),
         (same, "iterations of i write the same element y[0]"), (by_position, "at[i]"), (calls, "calls repr"),
-        (by_all, "x, which iterations write, is used as a whole"), (down, "no loop over range"),
+        (by_all, "x, which iterations write, is used as a whole"), (down, "its step is -2, not 1 or -1"),
         (broken, "break is no assignment"),
     ]:  # fmt: skip
         refused(function, why)
+
+
+def test_rows_and_lists_are_computed_by_the_loops() -> None:
+    """Nothing in the source tells a matrix from a vector: an index gives a row of one and an element of the other."""
+
+    def scaled(x: Any, A: Any, B: Any) -> None:
+        for i in range(len(x)):
+            B[i] = x[i] * A[i]
+
+    def added(x: Any, w: Any) -> Any:
+        total = 0.0
+        for i in range(len(x)):
+            total += x[i] * w
+        return total, np.array([x[i] * w for i in range(len(x))])
+
+    def listed() -> Any:
+        weights = [0.5, 0.25]
+        return np.array([2 * weights[k] for k in range(2)]), sum(weights[k] * weights[k] for k in range(2))
+
+    x, square = np.array([1.0, 2, 3]), np.arange(9.0).reshape(3, 3)
+    for function, arguments in [
+        (scaled, (x, square, np.zeros((3, 3)))), (scaled, (x, x, np.zeros(3))), (scaled, (x, [4.0, 5, 6], np.zeros(3))),
+        (added, (x, x)), (added, (x, 2.0)), (listed, ()),
+    ]:  # fmt: skip
+        made = parallel(function)
+        assert all(each.parallel for each in made.loops), made.explain()
+        made.check(*arguments)
+
+
+def test_why_comprehensions_stay() -> None:
+    def rows(A: Any, x: Any) -> Any:
+        return [
+            np.array([np.sum(A[i]) for i in range(3)]),
+            np.array([math.log(x[i] + 1, 2) for i in range(3)]),
+            np.array([len(str(x[i])) for i in range(3)]),
+            np.array([x[i] for i in range(3) if x[i] > 1]),
+            np.array([x[i] + j for i in range(3) for j in range(2)]),
+            np.array([[x[i], 1] for i in range(3)]),
+            sum(A[i, j] for i in range(3) for j in range(i)),
+            max(x[i] for i in range(3) if x[i] > 1),
+            sum(value for value in x),
+            sum(k * k for k in range(3)),
+        ]
+
+    made = parallel(rows)
+    assert not any(each.parallel for each in made.loops)
+    reasons = [
+        "calls np.sum", "calls math.log", "calls str", "depends on values", "puts two loops on one axis",
+        "[x[i], 1] is not known to work on arrays", "the range of j depends on i", "the largest or smallest of some",
+    ]  # fmt: skip
+    assert len(made.loops) == len(reasons)
+    for reason in reasons:
+        assert reason in made.explain()
+    made.check(np.arange(9.0).reshape(3, 3), np.arange(3.0))
+
+
+def test_counts_are_sizes_and_positions() -> None:
+    def positive(x: Any) -> Any:
+        count = sum(1 for i in range(len(x)) if x[i] > 0)
+        total = 0
+        for _ in range(count):
+            total += 1
+        return np.zeros(count), total, [10, 20, 30][count], f"{max(x[i] for i in range(len(x))):.2f}"
+
+    found = bsp.run(lambda proc: parallel(positive)(np.array([1.0, -2, 3])), nprocs=2)
+    for zeros, *others in found:
+        assert zeros.tolist() == [0, 0]
+        assert others == [2, 30, "3.00"]
+
+
+def test_variables_of_generators_are_their_own() -> None:
+    """k is the loop's first position outside, and any inside the generator."""
+
+    def shadowed(x: Any, y: Any, k: int) -> None:
+        for i in range(k + 1, len(y)):
+            y[i] = sum(y[k] for k in range(len(y)))
+
+    made = parallel(shadowed)
+    assert [each.parallel for each in made.loops] == [True, False]  # the sum, and the loop around it
+    assert "y[k'] may be what another iteration writes as y[i]" in made.explain()
+    made.check(np.zeros(4), np.arange(4.0), 0)
 
 
 def test_positions_before_the_first_are_errors() -> None:

@@ -188,6 +188,88 @@ def test_wrong_numbers_of_distributions() -> None:
         verify.equivalent(lambda proc, x: x, lambda x: x, distribute=[verify.Blocks(), verify.Blocks()])
 
 
+# ------------------------------------------------------------------------------- other orders
+
+
+def by_memory_that_all_share(orders: int) -> verify.Equivalence:
+    """Running sums for which each process looks into a dictionary of all: right only if lower pids come first."""
+    sums: dict[int, Any] = {}
+
+    def shared(proc: bsp.Process, x: Any) -> Any:
+        sums[proc.pid] = x.sum()
+        return np.cumsum(x) + sum(sums.get(k, 0) for k in range(proc.pid))
+
+    return verify.equivalent(shared, np.cumsum, orders=orders)
+
+
+def test_what_holds_in_one_order_of_turns_only_is_refuted() -> None:
+    assert by_memory_that_all_share(0).proven
+    for orders in (1, 4):
+        with pytest.raises(verify.Counterexample) as caught:
+            by_memory_that_all_share(orders)
+        assert caught.value.order == "the reverse of pids"
+        assert "but only when processes take their turns in another order (the reverse of pids)" in str(caught.value)
+        assert caught.value.case.nprocs > 1
+
+
+def test_an_order_that_is_no_reverse_is_drawn() -> None:
+    """Between three processes: the reverse of pids is right, too; an order in which process 1 is an end is not."""
+    turns: list[int] = []
+
+    def shared(proc: bsp.Process, x: Any) -> Any:
+        if len(turns) == proc.nprocs:
+            turns.clear()
+        turns.append(proc.pid)
+        proc.sync()
+        return x + int(turns[1] != 1)
+
+    options: Any = {"sizes": [3], "nprocs": [3]}
+    assert verify.equivalent(shared, lambda x: x, **options).proven
+    with pytest.raises(verify.Counterexample, match="shuffled by seed") as caught:
+        verify.equivalent(shared, lambda x: x, orders=6, **options)
+    assert caught.value.order.startswith("shuffled by seed")
+
+
+def test_a_program_that_fails_in_each_order_is_refuted_in_that_of_pids() -> None:
+    with pytest.raises(verify.Counterexample) as caught:
+        verify.equivalent(lambda proc, x: x[::-1], lambda x: x)
+    assert caught.value.order == ""
+    assert "order" not in str(caught.value)
+
+
+def test_programs_that_need_the_order_of_messages_or_puts_hold_and_are_told() -> None:
+    def gathered(proc: bsp.Process, x: Any) -> Any:
+        proc.send(0, x)
+        proc.sync()
+        return np.concatenate([message.payload for message in proc.inbox]) if not proc.pid else None
+
+    def by_source(proc: bsp.Process, x: Any) -> Any:
+        proc.send(0, x)
+        proc.sync()
+        parts = {message.source: message.payload for message in proc.inbox}
+        return np.concatenate([parts[k] for k in range(proc.nprocs)]) if not proc.pid else None
+
+    def last(proc: bsp.Process, x: Any) -> Any:
+        found = proc.register(np.zeros(1, int))
+        found.put(0, proc.pid)
+        proc.sync()
+        return proc.broadcast(found.local[0])
+
+    def added(proc: bsp.Process, x: Any) -> Any:
+        found = proc.register(np.zeros(1, int))
+        found.put(0, x.sum(), op="add")
+        proc.sync()
+        return proc.broadcast(found.local[0])
+
+    needs = verify.equivalent(gathered, lambda x: x, collect=verify.OnRoot())
+    assert needs.ordered == verify.Case({"n": 2}, 2)
+    assert "needs the order in which puts and messages are applied (D1, D2), first for n = 2, p = 2" in str(needs)
+    assert verify.equivalent(by_source, lambda x: x, collect=verify.OnRoot()).ordered is None
+    assert verify.equivalent(last, lambda x: 1, collect=verify.Everywhere(), nprocs=[2]).ordered is not None
+    assert verify.equivalent(added, np.sum, collect=verify.Everywhere()).ordered is None
+    assert verify.equivalent(gathered, lambda x: x, collect=verify.OnRoot(), orders=0).ordered is None
+
+
 # --------------------------------------------------------------------- laws of distributions
 
 
@@ -424,6 +506,8 @@ def test_the_command(tmp_path: Path) -> None:
         "transposed: equivalent in 10 cases; 10 of them proven for all values; 90 larger cases were left out: raise "
         "limit= to run them"
     ]
+    more = command(f"{EXAMPLES / 'verified.py'}::running_sums", "--orders", "5")
+    assert more.stdout == "running_sums: equivalent in 28 cases; 28 of them proven for all values\n"
     bad = tmp_path / "bad.py"
     bad.write_text("from bsp import verify\n\n\n@verify.spec(lambda x: x)\ndef program(proc, x):\n    return x[::-1]\n")
     refuted = command(str(bad))

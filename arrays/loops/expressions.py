@@ -1,0 +1,318 @@
+"""The expression of one iteration as that of all: slices for elements, sums and contractions for generators."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from bsp.arrays.loops.nests import AffineIndex, LoopRange, LoopStays, affine, minus, names_in, plus, range_of, reference
+
+_BUILTINS = {"min": "minimum", "max": "maximum", "abs": "abs"}
+_GENERATORS = ("sum", "prod", "max", "min", "any", "all")
+_LETTERS = "ijklmnpqrstuv"
+_MODULES = ("np", "numpy", "math")
+_BESIDE_UFUNCS = ("where", "clip", "round", "real", "imag", "nan_to_num", "abs")  # functions that are elementwise, too
+
+
+def np_call(name: str, *args: ast.expr, **keywords: ast.expr) -> ast.Call:
+    """Return a call of NumPy's function of a name."""
+    function = ast.Attribute(ast.Name("_np", ast.Load()), name, ast.Load())
+    return ast.Call(function, [*args], [ast.keyword(key, value) for key, value in keywords.items()])
+
+
+def span_of(loop: LoopRange, at: AffineIndex) -> ast.expr:
+    """Return the slice of an index; of one that descends the same elements in ascending order."""
+
+    def moved(bound: ast.expr) -> ast.expr:
+        scaled = bound if at.step == 1 else ast.BinOp(ast.Constant(at.step), ast.Mult(), bound)
+        return scaled if at.offset is None else plus(scaled, at.offset)
+
+    if at.step == -1:
+        offset = at.offset or ast.Constant(0)
+        ends = [minus(offset, plus(loop.stop, ast.Constant(-1))), plus(minus(offset, loop.start), ast.Constant(1))]
+        return ast.Call(ast.Name("_span", ast.Load()), ends, [])
+    if at.step == 1:
+        return ast.Call(ast.Name("_span", ast.Load()), [moved(loop.start), moved(loop.stop)], [])
+    stop = plus(moved(plus(loop.stop, ast.Constant(-1))), ast.Constant(1))
+    return ast.Call(ast.Name("_span", ast.Load()), [moved(loop.start), stop, ast.Constant(at.step)], [])
+
+
+def sliced(loops: Sequence[LoopRange], node: ast.Subscript, stored: bool = False) -> tuple[ast.expr, list[str]]:
+    """Return an element as a part of its array, and the loop variables of the part's axes.
+
+    stored : the part is assigned to.
+    """
+    found = reference(node)
+    parts: list[ast.expr] = []
+    axes: list[str] = []
+    turned: list[ast.expr] = []
+    for index in found.indices:
+        at = affine(index, [loop.name for loop in loops])
+        if at.name in axes:
+            raise LoopStays(node, f"{ast.unparse(node)} has the loop variable {at.name} twice")
+        if at.name:
+            if at.step < 0:
+                if stored:
+                    raise LoopStays(node, f"{ast.unparse(node)} does not ascend with {at.name}")
+                turned.append(ast.Constant(len(axes)))
+            axes.append(at.name)
+            parts.append(span_of(next(loop for loop in loops if loop.name == at.name), at))
+        else:
+            parts.append(index)
+    place: ast.expr = parts[0] if len(parts) == 1 else ast.Tuple(parts, ast.Load())
+    part: ast.expr = ast.Subscript(ast.Name(found.array, ast.Load()), place, ast.Load())
+    return np_call("flip", part, axis=ast.Tuple(turned, ast.Load())) if turned else part, axes
+
+
+def aligned(value: ast.expr, axes: Sequence[str], order: Sequence[str]) -> ast.expr:
+    """Return a part with its axes in the order of loop variables, and axes of length 1 for the others."""
+    if not axes:
+        return value
+    wanted = [name for name in order if name in axes]
+    if list(axes) != wanted:
+        turned = ast.Tuple([ast.Constant(axes.index(name)) for name in wanted], ast.Load())
+        value = np_call("transpose", value, turned)
+    if len(wanted) < len(order):
+        index: list[ast.expr] = [ast.Slice() if name in axes else ast.Constant(None) for name in order]
+        value = ast.Subscript(value, ast.Tuple(index, ast.Load()), ast.Load())
+    return value
+
+
+class ElementExpression(ast.NodeTransformer):
+    """Rewrite the expression of one iteration as that of all, with an axis for each loop in `order`."""
+
+    def __init__(self, loops: Sequence[LoopRange], order: Sequence[str]) -> None:
+        self.loops, self.order = loops, order
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        """Slice an element."""
+        if not names_in(node) & set(self.order):
+            return node
+        part, axes = sliced(self.loops, node)
+        return aligned(part, axes, self.order)
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        """Replace a loop variable by its values."""
+        loop = next((each for each in self.loops if each.name == node.id), None)
+        return node if loop is None else aligned(np_call("arange", loop.start, loop.stop), [loop.name], self.order)
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        """Keep elementwise functions of NumPy; those of math and the builtins become NumPy's, generators reductions."""
+        if not names_in(node) & set(self.order) and not any(isinstance(each, ast.Subscript) for each in ast.walk(node)):
+            return node
+        if (made := reduction(node, self.loops, self.order)) is not None:
+            return made
+        args = [self.visit(each) for each in node.args]
+        if isinstance(node.func, ast.Name) and node.func.id in _BUILTINS and not node.keywords:
+            found = args[0]
+            if node.func.id == "abs":
+                return np_call("abs", found)
+            if len(args) < 2:
+                raise LoopStays(node, f"{ast.unparse(node)} is of all elements of something")
+            for other in args[1:]:
+                found = np_call(_BUILTINS[node.func.id], found, other)
+            return found
+        of = node.func.value if isinstance(node.func, ast.Attribute) and not node.keywords else None
+        if isinstance(node.func, ast.Attribute) and isinstance(of, ast.Name) and of.id in _MODULES:
+            function = getattr(np, node.func.attr, None)
+            counted = isinstance(function, np.ufunc) and function.nin == len(args) and function.signature is None
+            if counted or (of.id != "math" and node.func.attr in _BESIDE_UFUNCS):
+                return np_call(node.func.attr, *args)
+        raise LoopStays(node, f"calls {ast.unparse(node.func)}, which is not known to work on arrays")
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+        """Combine conditions element by element."""
+        name = "logical_and" if isinstance(node.op, ast.And) else "logical_or"
+        found = self.visit(node.values[0])
+        for other in node.values[1:]:
+            found = np_call(name, found, self.visit(other))
+        return found
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        """Negate conditions element by element."""
+        operand = self.visit(node.operand)
+        return np_call("logical_not", operand) if isinstance(node.op, ast.Not) else ast.UnaryOp(node.op, operand)
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        """Compare element by element; a < b < c as two comparisons."""
+        parts = [self.visit(each) for each in (node.left, *node.comparators)]
+        found: ast.expr | None = None
+        for left, sign, right in zip(parts, node.ops, parts[1:], strict=False):
+            if isinstance(sign, (ast.In, ast.NotIn, ast.Is, ast.IsNot)):
+                raise LoopStays(node, f"{ast.unparse(node)} is no comparison of numbers")
+            one = ast.Compare(left, [sign], [right])
+            found = one if found is None else np_call("logical_and", found, one)
+        assert found is not None
+        return found
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        """Refuse what is not known to work element by element."""
+        if isinstance(node, ast.Attribute) and node.attr not in ("real", "imag") and names_in(node) & set(self.order):
+            raise LoopStays(node, f"{ast.unparse(node)} is not known to work on arrays")
+        if isinstance(node, ast.expr) and not isinstance(node, (ast.BinOp, ast.Constant, ast.Attribute)):
+            raise LoopStays(node, f"{ast.unparse(node)} is not known to work on arrays")
+        return super().generic_visit(node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        """Choose element by element."""
+        return np_call("where", self.visit(node.test), self.visit(node.body), self.visit(node.orelse))
+
+
+def summed(loops: Sequence[LoopRange], value: ast.expr, kept: Sequence[str], over: Sequence[str]) -> ast.expr:
+    """Return the sum of an expression over some loops, with an axis for each of the others."""
+    product = _contraction(loops, value, kept, over)
+    if product is not None:
+        return product
+    used = [name for name in over if name in names_in(value)]
+    found: ast.expr = ElementExpression(loops, [*kept, *used]).visit(copy.deepcopy(value))
+    if used:
+        found = np_call(
+            "sum", found, axis=ast.Tuple([ast.Constant(len(kept) + k) for k in range(len(used))], ast.Load())
+        )
+    for name in over:
+        if name not in used:
+            found = ast.BinOp(found, ast.Mult(), length(next(each for each in loops if each.name == name)))
+    return found
+
+
+def _contraction(
+    loops: Sequence[LoopRange], value: ast.expr, kept: Sequence[str], over: Sequence[str]
+) -> ast.expr | None:
+    """Return a product of elements, summed, as an einsum; None if it is no such product."""
+    factors: list[ast.expr] = []
+    waiting = [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            waiting += [node.right, node.left]
+        else:
+            factors.append(node)
+    names = {loop.name for loop in loops}
+    arrays = [each for each in factors if names_in(each) & names]
+    if len(arrays) < 2 or not all(isinstance(each, ast.Subscript) for each in arrays):
+        return None
+    letter = {loop.name: _LETTERS[k] for k, loop in enumerate(loops)}
+    parts, texts = [], []
+    for each in arrays:
+        assert isinstance(each, ast.Subscript)
+        part, axes = sliced(loops, each)
+        parts.append(part)
+        texts.append("".join(letter[name] for name in axes))
+    used = set("".join(texts))
+    if not all(letter[name] in used for name in (*kept, *over)):
+        return None
+    text = ",".join(texts) + "->" + "".join(letter[name] for name in kept)
+    found: ast.expr = np_call("einsum", ast.Constant(text), *parts)
+    for factor in factors:
+        if factor not in arrays:
+            found = ast.BinOp(factor, ast.Mult(), found)
+    return found
+
+
+def length(loop: LoopRange) -> ast.expr:
+    """Return the number of iterations of a loop."""
+    return ast.Call(ast.Name("len", ast.Load()), [loop.header], [])
+
+
+def ranges_of(node: ast.ListComp | ast.GeneratorExp, around: Sequence[LoopRange]) -> list[LoopRange]:
+    """Return the loops of a comprehension inside other loops; LoopStays if their ranges are no rectangle."""
+    found: list[LoopRange] = []
+    for each in node.generators:
+        loop = range_of(each)
+        outer = {one.name for one in (*around, *found)}
+        if loop.name in outer:
+            raise LoopStays(node, f"{loop.name} is the variable of two loops")
+        if depends := outer & names_in(loop.header):
+            raise LoopStays(node, f"the range of {loop.name} depends on {sorted(depends)[0]}")
+        found.append(loop)
+    return found
+
+
+def reduction(node: ast.Call, loops: Sequence[LoopRange], order: Sequence[str]) -> ast.expr | None:
+    """Return the sum, product, extreme or truth of all that a generator gives, with an axis for each loop in `order`.
+
+    None if the call is none of these.
+    """
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    module = isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") in _MODULES
+    of = node.args[0] if len(node.args) == 1 and not node.keywords else None
+    known = name in _GENERATORS and (module or (isinstance(node.func, ast.Name) and name != "prod"))
+    if not known or not isinstance(of, (ast.GeneratorExp, ast.ListComp)):
+        return None
+    own = ranges_of(of, loops)
+    tests = [test for each in of.generators for test in each.ifs]
+    value = of.elt
+    if tests:
+        test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
+        if name in ("max", "min"):
+            raise LoopStays(node, f"the largest or smallest of some, by {ast.unparse(test)}")
+        if name in ("any", "all"):
+            kept = test if name == "any" else ast.UnaryOp(ast.Not(), test)
+            value = ast.BoolOp(ast.And() if name == "any" else ast.Or(), [kept, value])
+        else:
+            value = ast.IfExp(test, value, ast.Constant(0 if name == "sum" else 1))
+    every, over = [*loops, *own], [loop.name for loop in own]
+    if name == "sum":
+        return summed(every, value, order, over)
+    if not set(over) <= names_in(value):
+        raise LoopStays(value, f"{ast.unparse(value)} is the same in all iterations of {over[-1]}")
+    found = ElementExpression(every, [*order, *over]).visit(copy.deepcopy(value))
+    return np_call(name, found, axis=_axes(len(order), len(over)))
+
+
+def _axes(first: int, count: int) -> ast.expr:
+    """Return the numbers of so many axes."""
+    return ast.Tuple([ast.Constant(first + k) for k in range(count)], ast.Load())
+
+
+class Guard:
+    """What must hold where a program runs for array statements to do what its loops do, as a test in its place.
+
+    `A[i]` is an element only if A has one axis: of a matrix it is a row, and a list is not computed with.  `w` is a
+    number only if it has no axes.
+    """
+
+    def __init__(self) -> None:
+        self._elements: set[tuple[str, int]] = set()  # arrays, and the number of their indices
+        self._numbers: set[tuple[str, int]] = set()  # names, and indices, that have no loop variable
+
+    def add(self, node: ast.AST, loops: Collection[str]) -> None:
+        """Add what an expression of one iteration uses.  loops : the names of the loops around it."""
+        if isinstance(node, ast.Subscript):
+            base: ast.expr = node
+            indices: list[ast.expr] = []
+            while isinstance(base, ast.Subscript):
+                indices += base.slice.elts if isinstance(base.slice, ast.Tuple) else [base.slice]
+                base = base.value
+            if isinstance(base, ast.Name):
+                (self._elements if names_in(node) & {*loops} else self._numbers).add((base.id, len(indices)))
+            for each in indices:
+                self.add(each, loops)
+        elif isinstance(node, ast.Name):
+            if node.id not in loops:
+                self._numbers.add((node.id, 0))
+        elif isinstance(node, ast.Call):
+            for each in node.args:
+                self.add(each, loops)
+        elif isinstance(node, (ast.GeneratorExp, ast.ListComp)):
+            own = {*loops, *(name for each in node.generators for name in names_in(each.target))}
+            for part in (node.elt, *(test for each in node.generators for test in each.ifs)):
+                self.add(part, own)
+        elif not isinstance(node, ast.Attribute):
+            for child in ast.iter_child_nodes(node):
+                self.add(child, loops)
+
+    def test(self) -> ast.expr | None:
+        """Return the test; None if nothing has to be tested."""
+        if not self._elements and not self._numbers:
+            return None
+
+        def written(uses: set[tuple[str, int]]) -> ast.expr:
+            pairs = [ast.Tuple([ast.Name(name, ast.Load()), ast.Constant(k)], ast.Load()) for name, k in sorted(uses)]
+            return ast.Tuple([*pairs], ast.Load())
+
+        return ast.Call(ast.Name("_elements", ast.Load()), [written(self._elements), written(self._numbers)], [])
