@@ -322,9 +322,7 @@ class Graph:
         indptr = self.adjacency.pattern.indptr
         return ranges(indptr[rows], indptr[rows + 1])
 
-    def _messages(
-        self, found: np.ndarray, touched: np.ndarray, header: np.ndarray
-    ) -> list[tuple[int, np.ndarray]]:
+    def _messages(self, found: np.ndarray, touched: np.ndarray, header: np.ndarray) -> list[tuple[int, np.ndarray]]:
         """Return the messages of a round: to each process a header, and what its vertices are sent, if anything."""
         out: list[tuple[int, np.ndarray]] = []
         for dest in range(world().nprocs):
@@ -403,7 +401,7 @@ class Graph:
         wanted = [(owner, asked[a:b]) for owner, (a, b) in enumerate(pairwise(cuts)) if a < b]
         requests = here.exchange(_ASKED, wanted)
         replies = here.exchange(_REPLIES, [(source, values[each - self.start]) for source, each in requests])
-        return np.concatenate([values[:0], *(each for _, each in replies)])[which]
+        return np.asarray(np.concatenate([values[:0], *(each for _, each in replies)])[which])
 
     def deliver(self, at: np.ndarray, values: np.ndarray, combine: np.ufunc) -> tuple[np.ndarray, np.ndarray]:
         """Send values to vertices of any numbers; return what has reached the own ones, and which it has reached.

@@ -18,7 +18,10 @@ from bsp.arrays import Array
 from bsp.arrays.procedures import world
 
 _UNREACHED = np.iinfo(np.int64).max
-_FEW = 64  # the window is doubled after a round in which fewer than a 64th of all vertices have sent
+_FEW, _PART = (
+    1 << 10,
+    64,
+)  # the window doubles after rounds in which fewer vertices, or a smaller part of all, have sent
 
 
 def bfs(graph: Graph, source: int) -> tuple[Array, Array]:
@@ -55,8 +58,8 @@ def sssp(graph: Graph, source: int, delta: float | str = "auto") -> Array:
     """Return the length of a shortest path from `source` to each vertex; inf where there is none.  Collective.
 
     delta : paths are followed in a round as far as this above the least distance that has not been sent yet.  More is
-        fewer rounds and more values that are improved later.  "auto" begins with the mean length of an edge, and
-        doubles that after each round in which few vertices have sent.
+        fewer rounds and more values that are improved later.  "auto" begins with the mean length of an edge by the
+        mean number that leave a vertex, and doubles that after each round in which few vertices have sent.
     Raises GraphError if a length is NaN or -inf, and NegativeCycle, with the vertices, if edges of a cycle that can be
     reached sum to less than 0.  If any length is negative, Bellman's and Ford's rounds are used instead.
 
@@ -72,7 +75,8 @@ def sssp(graph: Graph, source: int, delta: float | str = "auto") -> Array:
     facts = world().private.allreduce(np.array([wrong.sum(), (weights < 0).sum(), abs(weights).sum()], float))
     if facts[0]:
         raise GraphError(f"sssp: {facts[0]:.0f} of {graph.edges} lengths are NaN or -inf")
-    grows, width = delta == "auto", facts[2] / max(graph.edges, 1) if delta == "auto" else float(delta)
+    grows = delta == "auto"
+    width = facts[2] * graph.size / max(graph.edges, 1) ** 2 if grows else float(delta)
     if not width >= 0:
         raise GraphError(f"sssp(delta={delta!r}): 'auto', or a number that is not negative")
     if facts[1]:
@@ -98,7 +102,7 @@ def sssp(graph: Graph, source: int, delta: float | str = "auto") -> Array:
         if state.low == np.inf:
             break
         state.known[: graph.count] = state.best
-        if grows and heard.sent * _FEW < graph.size:
+        if grows and heard.sent < max(_FEW, graph.size // _PART):
             state.width *= 2
     return graph.array(state.best)
 

@@ -72,7 +72,7 @@ def mst(graph: Graph) -> tuple[Graph, float]:
         left = here.private.allreduce(len(once))
         if not left:
             break
-        if left <= max(_AT_ONCE, graph.edges // here.nprocs):
+        if left <= _few(graph):
             joining = LeastEdges(root[once], length[once], ends[once], there[once])
             state.taken[once[_joined(joining, graph.size)]] = True
             break
@@ -96,6 +96,11 @@ def mst(graph: Graph) -> tuple[Graph, float]:
     total = here.private.allreduce(float(length[state.taken].sum()))
     found = source[state.taken], target[state.taken], length[state.taken]
     return from_edges(*found, graph.size, directed=False), total
+
+
+def _few(graph: Graph) -> int:
+    """Return the number of edges that every process may have at once: a process's share of all edges."""
+    return max(_AT_ONCE, graph.edges // world().nprocs)
 
 
 def _in_order(length: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -144,7 +149,7 @@ def _least(graph: Graph, more: np.ndarray, first: np.ndarray) -> np.ndarray:
     source, target = graph.sources[more], graph.targets[more]
     ends = np.minimum(source, target) * graph.size + np.maximum(source, target)
     edges = np.concatenate([first, more[_in_order(graph.weights[more], ends)]])
-    return edges[_forest(pattern.row_of[edges], pattern.compact[edges], pattern.width)]
+    return np.asarray(edges[_forest(pattern.row_of[edges], pattern.compact[edges], pattern.width)])
 
 
 def _parts(one: np.ndarray, other: np.ndarray, vertices: int) -> np.ndarray:
@@ -183,7 +188,7 @@ def _joined(mine: LeastEdges, size: int) -> np.ndarray:
     roots, place = distinct(np.append(everyones.root, everyones.other), size)
     one, other = place[: len(order)], place[len(order) :]
     found = order[_forest(one[order], other[order], len(roots))] - before
-    return found[(found >= 0) & (found < len(mine.root))]
+    return np.asarray(found[(found >= 0) & (found < len(mine.root))])
 
 
 def _chosen(graph: Graph, mine: LeastEdges) -> LeastEdges:
