@@ -10,13 +10,14 @@ superstep.  `pagerank` is the shortest example of such a program.
 
 from bsp.algorithms.graphs.betweenness import betweenness
 from bsp.algorithms.graphs.building import from_edges, from_networkx, rmat
-from bsp.algorithms.graphs.cohesion import k_core, label_propagation, mis, triangles
+from bsp.algorithms.graphs.cohesion import k_core, label_propagation, mis
 from bsp.algorithms.graphs.components import connected_components
 from bsp.algorithms.graphs.errors import GraphError, NegativeCycle
 from bsp.algorithms.graphs.graph import Graph, Heard
 from bsp.algorithms.graphs.pagerank import pagerank
 from bsp.algorithms.graphs.traversal import bfs, sssp
 from bsp.algorithms.graphs.trees import mst
+from bsp.algorithms.graphs.triangles import triangles
 
 __all__ = [
     "Graph", "GraphError", "Heard", "NegativeCycle", "betweenness", "bfs", "connected_components", "from_edges",

@@ -1,55 +1,16 @@
-"""How closely vertices hang together: triangles, cores, communities, independent sets, of undirected graphs."""
+"""How closely vertices hang together: cores, communities, independent sets, of undirected graphs."""
 
 from __future__ import annotations
-
-from itertools import pairwise
 
 import numpy as np
 import scipy.sparse
 
 import bsp
-from bsp.algorithms.graphs.graph import Graph
+from bsp.algorithms.graphs.combining import Combiner
+from bsp.algorithms.graphs.graph import Brought, Graph
 from bsp.algorithms.graphs.mixing import mixed
 from bsp.arrays import Array
 from bsp.arrays.procedures import world
-
-_CHUNK = 1 << 20  # entries of the rows that are intersected at once
-
-
-def triangles(graph: Graph) -> Array:
-    """Return for each vertex the number of triangles that it is in; their sum is three times the number of triangles.
-
-    The graph must be undirected; values and loops do not count.  Collective.
-    Each edge is followed to the end of higher degree only; then no vertex has more than sqrt(2 m) edges, so that hubs
-    cost little.  Vertices that two ends of an edge both lead to close a triangle: rows are multiplied by elements.
-
-    Cost: W = for each edge followed the number of edges followed from its ends; H = the edges followed from vertices
-    elsewhere that a process reaches, half a word each, and two words for each of these vertices; S = 4.
-    Source: Chiba and Nishizeki (1985).
-    """
-    graph.must_be_undirected("triangles")
-    pattern = graph.adjacency.pattern
-    degree = graph.at_reached(graph.out_degree)
-    number = np.concatenate([graph.own, graph.reached])  # of each compact vertex
-    at, to = degree[: graph.count][pattern.row_of], degree[pattern.compact]
-    (up,) = np.nonzero((at < to) | ((at == to) & (graph.sources < pattern.indices)))
-    row, column = pattern.row_of[up], pattern.compact[up]
-    parts = np.ones(len(up), np.int8), (row, pattern.indices[up])
-    followed = graph.rows_at_reached(scipy.sparse.csr_array(parts, shape=(graph.count, graph.size)))
-    length = np.diff(followed.indptr)
-    found = np.zeros(len(number), np.int64)
-    place = np.zeros(graph.size, pattern.indices.dtype)
-    place[number] = np.arange(len(number))  # what both ends lead to, one of them own, is reached, too
-    ends = np.cumsum(length[row] + length[column], dtype=np.int64)
-    cuts = np.searchsorted(ends, np.arange(_CHUNK, ends[-1] if len(ends) else 0, _CHUNK))
-    for low, high in pairwise(np.unique([0, *cuts, len(ends)])):
-        common = followed[row[low:high]].multiply(followed[column[low:high]]).tocsr()
-        count = np.diff(common.indptr)
-        for corner in (row[low:high], column[low:high]):
-            np.add.at(found, corner, count)
-        np.add.at(found, place[common.indices], 1)
-    others, _ = graph.deliver(graph.reached, found[graph.count :], np.add)
-    return graph.array(found[: graph.count] + others)
 
 
 def k_core(graph: Graph) -> Array:
@@ -59,32 +20,35 @@ def k_core(graph: Graph) -> Array:
     Vertices of degree at most k are taken away until there are none, then k grows to the least degree that is left.  A
     process first takes away what it can by itself, then tells others how many edges their vertices have lost.
 
-    Cost: W = each edge once, and a pass over the own vertices a round; H = two words for each vertex elsewhere that
-    loses edges in a round; S = 2 a round, as many rounds as there are core numbers and times that vertices of one
-    process take those of another along.
+    Cost: W = each edge once, and a pass over the own vertices a round; H = a word and a half for each vertex elsewhere
+    that loses edges in a round, 3 words to each process; S = 1 a round, as many rounds as there are core numbers and
+    times that vertices of one process take those of another along.
     Source: Batagelj and Zaveršnik (2003), with all vertices of a degree at once.
     """
     graph.must_be_undirected("k_core")
-    pattern, here = graph.adjacency.pattern, world()
+    pattern, adds = graph.adjacency.pattern, Combiner(np.add, np.dtype(np.int64), None, False)
     loops = np.bincount(graph.sources[graph.sources == graph.targets] - graph.start, minlength=graph.count)
-    state = bsp.State(degree=graph.out_degree - loops, core=graph.values(-1, np.int64), k=0)
+    state = bsp.State(degree=graph.out_degree - loops, core=graph.values(-1, np.int64), left=graph.own, k=0)
     for _ in graph.rounds(2 * graph.size + 2, state):
-        degree, core = state.degree.copy(), state.core.copy()
-        least = here.private.allreduce(int(degree[core < 0].min(initial=graph.size)), op="min")
-        if least == graph.size:
-            break
-        state.k = k = max(state.k, least)
-        lost = np.zeros(len(graph.reached), np.int64)  # edges, by vertices of others
-        (taken,) = np.nonzero((core < 0) & (degree <= k))
+        degree, core, left, k = state.degree.copy(), state.core.copy(), state.left - graph.start, state.k
+        lost = graph.reach(0, np.int64)  # edges, by vertices
+        taken = left[degree[left] <= k]
         while len(taken):
             core[taken] = k
             ends = pattern.compact[graph.edges_of(taken)[0]]
             own = ends[ends < graph.count]
             np.subtract.at(degree, own, 1)
-            np.add.at(lost, ends[ends >= graph.count] - graph.count, 1)
+            np.add.at(lost, ends[ends >= graph.count], 1)
             taken = np.unique(own[(core[own] < 0) & (degree[own] <= k)])
-        (told,) = np.nonzero(lost)
-        state.degree, state.core = degree - graph.deliver(graph.reached[told], lost[told], np.add)[0], core
+        left = left[core[left] < 0]
+        told = lost > 0
+        least = int(degree[left].min(initial=graph.size))
+        heard = graph.exchange(Brought(adds, lost, told, int(np.count_nonzero(told))), least=[least])
+        state.degree, state.core, state.left = degree - heard.values, core, left + graph.start
+        if not heard.sent:  # else vertices may have lost more edges than their processes had heard of
+            if heard.least[0] == graph.size:
+                break
+            state.k = int(heard.least[0])
     return graph.array(state.core)
 
 

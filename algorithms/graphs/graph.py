@@ -29,7 +29,7 @@ import bsp
 from bsp.algorithms.graphs.combining import Combiner
 from bsp.algorithms.graphs.errors import GraphError
 from bsp.algorithms.graphs.mixing import mixed
-from bsp.algorithms.graphs.ranges import first_marked, ranges
+from bsp.algorithms.graphs.ranges import distinct, first_marked, ranges
 from bsp.arrays import Array, PlanTooLarge, sparse
 from bsp.arrays.procedures import line_layout, made_of, world
 from bsp.arrays.sparse import SparseArray
@@ -76,6 +76,20 @@ class Heard(NamedTuple):
     reached: np.ndarray
     totals: np.ndarray
     least: np.ndarray
+    sent: int
+
+
+class Brought(NamedTuple):
+    """What own vertices bring to those that own edges reach: own ones, then the others of `Graph.reached`.
+
+    how : combines values that processes bring to the same vertex.
+    values, touched : by such vertex, the value, and whether it is brought any.
+    sent : the number of own vertices that send, of which all processes get the sum.
+    """
+
+    how: Combiner
+    values: np.ndarray
+    touched: np.ndarray
     sent: int
 
 
@@ -176,12 +190,27 @@ class Graph:
             process the first is the least.  Then, where active vertices have many edges and few vertices are left that
             would hear news, these look for their first active neighbour, and no further.  Needs `known`, and no edge.
         """
+        return self.exchange(
+            self.carry(
+                values, combine, edge=edge, active=active, identity=identity, known=known, ascending=ascending
+            ),
+            totals=totals, least=least,
+        )  # fmt: skip
+
+    def carry(
+        self, values: np.ndarray, combine: np.ufunc = np.add, *, edge: Edge | None = None,
+        active: np.ndarray | None = None, identity: float | None = None, known: np.ndarray | None = None,
+        ascending: bool = False,
+    ) -> Brought:  # fmt: skip
+        """Return what own vertices' values bring along own edges, for `exchange`: the first half of `send`, local.
+
+        The parameters are those of `send`.
+        """
         values = np.asarray(values)
         if values.shape != (self.count,):
             raise GraphError(f"send: {values.shape} values for {self.count} own vertices")
         if active is not None and (np.shape(active) != values.shape or np.asarray(active).dtype != bool):
             raise GraphError(f"send: active is a mask of the {self.count} own vertices")
-        here = world()
         if known is not None and combine is not np.minimum:
             raise GraphError(f"send: known goes with the combiner minimum, not {combine.__name__}")
         if ascending and (known is None or edge is not None):
@@ -192,17 +221,23 @@ class Graph:
             rows = np.flatnonzero(active)
         sent = self.count if rows is None else len(rows)
         if ascending and rows is not None and self._should_look(rows, values, known):
-            how, found, touched = self._looked(values, rows, known)
-        else:
-            how, found, touched = self._brought(values, combine, edge, rows, identity, known)
-        own = self.count
-        if here.nprocs == 1:
-            return Heard(found[:own], touched[:own].copy(), np.array(totals, float), np.array(least, float), sent)
-        header = np.array([float(sent), *totals, *least], float)
-        arrived = here.exchange(_ROUND, self._messages(found, None if rows is None else touched, header))
+            return Brought(*self._looked(values, rows, known), sent)
+        return Brought(*self._carried(values, combine, edge, rows, identity, known), sent)
+
+    def exchange(self, brought: Brought, *, totals: Sequence[float] = (), least: Sequence[float] = ()) -> Heard:
+        """Send what own vertices bring to those of others; return what has reached the own ones.  Collective, S = 1.
+
+        brought : of `carry`, or made by the program, which may have followed more edges than one from each vertex.
+        totals, least : as in `send`.
+        """
+        here, own = world(), self.count
+        how, found, touched, sent = brought
         heard, reached = found[:own], touched[:own].copy()
+        if here.nprocs == 1:
+            return Heard(heard, reached, np.array(totals, float), np.array(least, float), sent)
+        header = np.array([float(sent), *totals, *least], float)
         sums, low = np.zeros(1 + len(totals)), np.full(len(least), np.inf)
-        parts = iter(arrived)
+        parts = iter(here.exchange(_ROUND, self._messages(found, touched, header)))
         for source, told in parts:
             sums += told[1 : 1 + len(sums)]
             np.minimum(low, told[1 + len(sums) :], out=low)
@@ -217,7 +252,7 @@ class Graph:
             reached[at] = True
         return Heard(heard, reached, sums[1:], low, int(sums[0]))
 
-    def _brought(
+    def _carried(
         self, values: np.ndarray, combine: np.ufunc, edge: Edge | None, rows: np.ndarray | None, identity: Any,
         known: np.ndarray | None,
     ) -> tuple[Combiner, np.ndarray, np.ndarray]:  # fmt: skip
@@ -267,7 +302,7 @@ class Graph:
     def _looked(
         self, values: np.ndarray, rows: np.ndarray, known: np.ndarray | None
     ) -> tuple[Combiner, np.ndarray, np.ndarray]:
-        """Return what `_brought` does of ascending values for `known`, found by target."""
+        """Return what `_carried` does of ascending values for `known`, found by target."""
         assert known is not None
         begins, sources, _ = self._by_target
         active = np.zeros(self.count, bool)
@@ -287,21 +322,17 @@ class Graph:
         indptr = self.adjacency.pattern.indptr
         return ranges(indptr[rows], indptr[rows + 1])
 
-    def _messages(
-        self, found: np.ndarray, touched: np.ndarray | None, header: np.ndarray
-    ) -> list[tuple[int, np.ndarray]]:
+    def _messages(self, found: np.ndarray, touched: np.ndarray, header: np.ndarray) -> list[tuple[int, np.ndarray]]:
         """Return the messages of a round: to each process a header, and what its vertices are sent, if anything."""
         out: list[tuple[int, np.ndarray]] = []
         for dest in range(world().nprocs):
             low, high = self._reaches.get(dest, (0, 0))
-            marks = None if touched is None else touched[low:high]
-            count = high - low if marks is None else int(np.count_nonzero(marks))
-            kind = _kind(count, high - low)
+            marks = touched[low:high]
+            kind = _kind(int(np.count_nonzero(marks)), high - low)
             out.append((dest, np.concatenate([[kind], header])))
             if kind == _ALL:
                 out.append((dest, found[low:high]))  # which is never written again
             elif kind != _NOTHING:
-                assert marks is not None
                 places = np.flatnonzero(marks)
                 out.append((dest, places.astype(np.int32) if kind == _SOME else np.packbits(marks)))
                 out.append((dest, found[low:high][places]))
@@ -365,12 +396,12 @@ class Graph:
         here = world()
         if here.nprocs == 1:
             return np.asarray(values[at])
-        asked, which = np.unique(at, return_inverse=True)
+        asked, which = distinct(at, self.size)
         cuts = np.searchsorted(asked, self.bounds)
         wanted = [(owner, asked[a:b]) for owner, (a, b) in enumerate(pairwise(cuts)) if a < b]
         requests = here.exchange(_ASKED, wanted)
         replies = here.exchange(_REPLIES, [(source, values[each - self.start]) for source, each in requests])
-        return np.concatenate([values[:0], *(each for _, each in replies)])[which]
+        return np.asarray(np.concatenate([values[:0], *(each for _, each in replies)])[which])
 
     def deliver(self, at: np.ndarray, values: np.ndarray, combine: np.ufunc) -> tuple[np.ndarray, np.ndarray]:
         """Send values to vertices of any numbers; return what has reached the own ones, and which it has reached.
@@ -379,7 +410,7 @@ class Graph:
         """
         here = world()
         how = Combiner(combine, values.dtype, None, False)
-        reached, which = np.unique(at, return_inverse=True)
+        reached, which = distinct(at, self.size)
         parts = how.empty(len(reached))
         how.into(parts, which, values)
         cuts = np.searchsorted(reached, self.bounds)

@@ -2,11 +2,14 @@
 
 A process keeps, for each vertex that its edges reach, the least value that it has sent there (`known` of `Graph.send`).
 What is no less is not sent again, so that a vertex elsewhere costs a word for each improvement, not for each edge.
+Paths that stay on a process are followed to their ends in one round, by scipy.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse
+from scipy.sparse import csgraph
 
 import bsp
 from bsp.algorithms.graphs.errors import GraphError, NegativeCycle
@@ -15,6 +18,10 @@ from bsp.arrays import Array
 from bsp.arrays.procedures import world
 
 _UNREACHED = np.iinfo(np.int64).max
+_FEW, _PART = (
+    1 << 10,
+    64,
+)  # the window doubles after rounds in which fewer vertices, or a smaller part of all, have sent
 
 
 def bfs(graph: Graph, source: int) -> tuple[Array, Array]:
@@ -50,14 +57,16 @@ def bfs(graph: Graph, source: int) -> tuple[Array, Array]:
 def sssp(graph: Graph, source: int, delta: float | str = "auto") -> Array:
     """Return the length of a shortest path from `source` to each vertex; inf where there is none.  Collective.
 
-    delta : vertices send in a round if their distance is at most this above the least one that has not been sent yet.
-        More is fewer rounds and more values that are improved later.  "auto" is the mean length of an edge.
+    delta : paths are followed in a round as far as this above the least distance that has not been sent yet.  More is
+        fewer rounds and more values that are improved later.  "auto" begins with the mean length of an edge by the
+        mean number that leave a vertex, and doubles that after each round in which few vertices have sent.
     Raises GraphError if a length is NaN or -inf, and NegativeCycle, with the vertices, if edges of a cycle that can be
     reached sum to less than 0.  If any length is negative, Bellman's and Ford's rounds are used instead.
 
-    Cost of a round: W = the edges that leave the vertices that send, and a pass over the own vertices; H = a word and a
-    half for each vertex elsewhere of which a distance is improved, 3 words to each process; S = 1 (of Bellman's and
-    Ford's 3, and n words in rounds 1, 2, 4, 8, ..., to look for cycles).
+    Cost of a round: W = Dijkstra's method on the own vertices of the window, the edges that leave those of which the
+    distances change, and a pass over the own vertices; H = a word and a half for each vertex elsewhere of which a
+    distance is improved, 3 words to each process; S = 1 (of Bellman's and Ford's 3, and n words in rounds 1, 2, 4, 8,
+    ..., to look for cycles).  A path within a window takes as many rounds as it goes from process to process.
     Source: Meyer and Sanders (2003), with the window of Dong, Gu, Sun and Zhang (2021) instead of buckets.
     """
     here = _from(graph, source, "sssp")
@@ -66,30 +75,61 @@ def sssp(graph: Graph, source: int, delta: float | str = "auto") -> Array:
     facts = world().private.allreduce(np.array([wrong.sum(), (weights < 0).sum(), abs(weights).sum()], float))
     if facts[0]:
         raise GraphError(f"sssp: {facts[0]:.0f} of {graph.edges} lengths are NaN or -inf")
-    width = facts[2] / max(graph.edges, 1) if delta == "auto" else float(delta)
+    grows = delta == "auto"
+    width = facts[2] * graph.size / max(graph.edges, 1) ** 2 if grows else float(delta)
     if not width >= 0:
         raise GraphError(f"sssp(delta={delta!r}): 'auto', or a number that is not negative")
     if facts[1]:
         return graph.array(_with_negative_lengths(graph, here))
-    lightest = graph.values(np.inf)
-    filled = graph.out_degree > 0
-    if len(weights):
-        lightest[filled] = np.minimum.reduceat(weights, graph.adjacency.pattern.indptr[:-1][filled])
+    inside = _OwnPaths(graph, weights)
     best = np.where(here, 0.0, np.inf)
-    state = bsp.State(best=best, known=graph.reach(np.inf), waiting=here, low=0.0)
+    state = bsp.State(best=best, known=graph.reach(np.inf), waiting=here, low=0.0, width=width)
     state.known[: graph.count] = best
-    for _ in graph.rounds(2 * graph.size + 2, state):  # in one of two rounds the least vertex that waits is settled
-        active = state.waiting & (state.best <= state.low + width)
+    for _ in graph.rounds(graph.size + 1, state):  # in each the least vertex that waits is settled
+        limit = np.inf if world().nprocs == 1 else state.low + state.width
+        (begin,) = np.nonzero(state.waiting & (state.best <= limit))
+        best = np.minimum(state.best, inside.lengths(begin, state.best[begin], limit))
+        active = best < state.best
+        active[begin] = True
+        state.known[: graph.count] = best
+        brought = graph.carry(best, np.minimum, edge=np.add, active=active, known=state.known)
         waiting = state.waiting & ~active
-        low = min((state.best + lightest)[active].min(initial=np.inf), state.best[waiting].min(initial=np.inf))
-        heard = graph.send(state.best, np.minimum, edge=np.add, active=active, least=[low], known=state.known)
+        low = min(brought.values.min(initial=np.inf), best[waiting].min(initial=np.inf))
+        heard = graph.exchange(brought, least=[low])
         state.low = float(heard.least[0])  # no vertex that waits is nearer
+        state.waiting = waiting | (heard.values < best)
+        state.best = np.minimum(best, heard.values)
         if state.low == np.inf:
             break
-        state.waiting = waiting | (heard.values < state.best)
-        state.best = np.minimum(state.best, heard.values)
         state.known[: graph.count] = state.best
+        if grows and heard.sent < max(_FEW, graph.size // _PART):
+            state.width *= 2
     return graph.array(state.best)
+
+
+class _OwnPaths:
+    """The shortest paths over edges between own vertices, from some of which the distances are known."""
+
+    def __init__(self, graph: Graph, weights: np.ndarray) -> None:
+        pattern, self.count = graph.adjacency.pattern, graph.count
+        own = pattern.compact < self.count
+        ends = np.concatenate([[0], np.cumsum(own)])[pattern.indptr]
+        self.edges = int(ends[-1])
+        # One vertex more, from which an edge as long as the distance leads to each vertex where paths begin.
+        room = np.zeros(self.count)
+        self.weights = np.concatenate([weights[own], room])
+        self.targets = np.concatenate([pattern.compact[own], room.astype(pattern.compact.dtype)])
+        self.indptr = np.append(ends, 0).astype(self.targets.dtype)
+
+    def lengths(self, begin: np.ndarray, distance: np.ndarray, limit: float) -> np.ndarray:
+        """Return the least distances of own vertices by paths from those of `begin`; inf above `limit`."""
+        if not len(begin):
+            return np.full(self.count, np.inf)
+        end = self.edges + len(begin)
+        self.weights[self.edges : end], self.targets[self.edges : end], self.indptr[-1] = distance, begin, end
+        parts, size = (self.weights[:end], self.targets[:end], self.indptr), self.count + 1
+        square = scipy.sparse.csr_array(parts, shape=(size, size))
+        return np.asarray(csgraph.dijkstra(square, indices=self.count, limit=limit)[:-1])
 
 
 def _from(graph: Graph, source: int, what: str) -> np.ndarray:

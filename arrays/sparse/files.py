@@ -29,6 +29,7 @@ from bsp.arrays.files.parquet import ParquetRows
 from bsp.arrays.files.text import COMPRESSORS
 from bsp.arrays.sparse.array import SparseArray, of_rows
 from bsp.arrays.sparse.creation import columns_like, cut_by_weight, from_coo, limits_of
+from bsp.arrays.sparse.market import Entries, entries_of
 from bsp.arrays.sparse.pattern import even
 from bsp.arrays.typing import DTypeLike
 from bsp.cost.units import in_bytes
@@ -126,13 +127,8 @@ def read_mtx(path: PathLike, *, bounds: Sequence[int] | None = None) -> SparseAr
     found: list[Any] = []
 
     def work() -> int:
-        table, place = _table(opened[0], "%")
-        rows, columns = (
-            _indices(table, k, 1, length, place)
-            for k, length in enumerate((header.rows, header.columns))
-        )  # fmt: skip
-        found.extend((rows, columns, _values(table, header)))
-        return len(table)
+        found.extend(_plain_entries(opened[0], header) or _checked_entries(opened[0], header))
+        return len(found[0])
 
     count = sum(agreed(call, work))
     if count != header.entries:
@@ -144,6 +140,24 @@ def read_mtx(path: PathLike, *, bounds: Sequence[int] | None = None) -> SparseAr
         rows, columns = np.concatenate([rows, columns[other]]), np.concatenate([columns, rows[other]])
         values = np.concatenate([values, mirrored(values[other])])
     return from_coo(rows, columns, values, (header.rows, header.columns), bounds=bounds)
+
+
+def _plain_entries(own: TextLines, header: MarketHeader) -> Entries | None:
+    """Return the entries of a process's lines, if they are plain."""
+    parts = [Entries(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, header.dtype))]
+    for piece in _pieces(own, "%"):
+        part = entries_of(piece, header.field, own.opening.fields.width, (header.rows, header.columns))
+        if part is None:
+            return None
+        parts.append(part)
+    return Entries(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _checked_entries(own: TextLines, header: MarketHeader) -> Entries:
+    """Return the entries of a process's lines; ValueError with the line of the first mistake."""
+    table, place = _table(own, "%")
+    rows, columns = (_indices(table, k, 1, length, place) for k, length in enumerate((header.rows, header.columns)))
+    return Entries(rows, columns, _values(table, header))
 
 
 def _values(table: np.ndarray, header: MarketHeader) -> np.ndarray:

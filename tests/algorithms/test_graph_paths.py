@@ -121,6 +121,20 @@ def test_shortest_paths_are_scipys(data: st.DataObject) -> None:
     np.testing.assert_allclose(found, csgraph.dijkstra(W, indices=source), rtol=1e-13, atol=0)
 
 
+@pytest.mark.parametrize("nprocs", [2, 4])
+def test_paths_within_a_process_take_one_round(nprocs: int) -> None:
+    """A chain of 400 vertices: the window covers all of it after 9 doublings, and it is cut nprocs - 1 times."""
+    chain = ss.coo_array((np.ones(399), (np.arange(399), np.arange(1, 400))), shape=(400, 400)).tocsr()
+
+    def main(proc: bsp.Process) -> None:
+        np.testing.assert_array_equal(graphs.sssp(from_scipy(chain), 0).compute(), np.arange(400))
+
+    rows = bsp.predict(main, nprocs=nprocs, machine=bsp.Machine(p=nprocs)).per_superstep
+    rounds = [row["h_sent"] for row in rows if "values along edges" in row["call"]]
+    assert len(rounds) <= 9 + nprocs
+    assert sum(rounds) < 4 * len(rounds) * nprocs  # headers, and one word at each cut
+
+
 @pytest.mark.parametrize("nprocs", PROCESSES)
 def test_lengths_of_zero_are_lengths(nprocs: int) -> None:
     def main(proc: bsp.Process) -> Any:

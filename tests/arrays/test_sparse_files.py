@@ -19,6 +19,7 @@ from thinning import examples
 import bsp
 from bsp.arrays import sparse
 from bsp.arrays.errors import FileError, FormatError, NoSuchFile, PlanTooLarge
+from bsp.arrays.sparse.market import entries_of
 
 PROCESSES = [1, 2, 3, 7]
 
@@ -99,6 +100,52 @@ def test_the_other_triangle_is_filled_in(tmp_path: Path, field: str, symmetry: s
     found = read(lambda: sparse.read_mtx(path), nprocs)
     path.write_text(path.read_text().replace("% b\n", ""))  # which scipy does not skip
     equal(found, ss.csr_array(scipy.io.mmread(path)))
+
+
+@given(st.sampled_from(["real", "integer", "complex", "pattern"]), st.data())
+@examples(300)
+def test_lines_that_scipy_reads_have_the_numbers_that_python_reads(field: str, data: st.DataObject) -> None:
+    """Lines of any marks are read by scipy as Python would read them, or left to Python."""
+    width = {"real": 3, "integer": 3, "complex": 4, "pattern": 2}[field]
+    number = st.one_of(
+        st.floats(allow_nan=False, allow_infinity=False).map(repr), st.integers(-(2**63), 2**63 - 1).map(str),
+        st.text("0123456789-+.eE ", max_size=6),
+    )  # fmt: skip
+    indices = st.one_of(st.integers(1, 9).map(str), st.text("0123-.e ", max_size=2))
+    line = st.tuples(indices, indices, *[number] * (width - 2)).map(" ".join)
+    text = "\n".join(data.draw(st.lists(line, min_size=1, max_size=3)))
+    found = entries_of(text.encode(), field, width, (9, 9))
+    if found is None:
+        return
+    kind: Any = {"integer": int, "pattern": int}.get(field, float)
+    rows = [each.split(" ") for each in text.removesuffix("\n").split("\n")]
+    assert found.rows.tolist() == [int(each[0]) - 1 for each in rows]
+    assert found.columns.tolist() == [int(each[1]) - 1 for each in rows]
+    values = [[kind(value) for value in each[2:]] for each in rows]
+    assert found.values.tolist() == [complex(*each) if width == 4 else each[0] if each else 1 for each in values]
+
+
+def test_plain_lines_are_left_to_scipy() -> None:
+    for field, text in (
+        ("real", "1 1 -2\n2 1 1.5e-3\n3 3 .5\n3 1 1.E+2\n"), ("integer", "1 2 -7\n3 3 8"), ("pattern", "1 2\n3 3\n"),
+        ("complex", "1 1 -2 1e5\n3 1 0.5 -1e-05"),
+    ):  # fmt: skip
+        assert entries_of(text.encode(), field, len(text.split("\n")[0].split()), (3, 3)) is not None
+
+
+PART_NUMBERS = [
+    ("real", "3.5.7"), ("real", "3e5-2"), ("real", "3e"), ("real", "3e-"), ("real", "3-5"), ("real", "3e5e2"),
+    ("real", "3e5.2"), ("real", "3e-5.2"), ("real", "3 4"), ("integer", "3-5"), ("integer", "3.5"), ("integer", "3e2"),
+    ("pattern", "3"), ("complex", "3 4.4.4"), ("complex", "3"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("field, wrong", PART_NUMBERS)
+def test_a_number_that_is_one_only_in_part_is_told_with_its_line(tmp_path: Path, field: str, wrong: str) -> None:
+    good = {"real": " 3.5", "integer": " 3", "complex": " 3 4", "pattern": ""}[field]
+    path = tmp_path / "a.mtx"
+    path.write_text(f"%%MatrixMarket matrix coordinate {field} general\n9 9 3\n1 1{good}\n2 2 {wrong}\n3 3{good}\n")
+    assert f"read_mtx({str(path)!r}): line 4: " in told(FormatError, lambda: sparse.read_mtx(path), 2)
 
 
 BAD = [
