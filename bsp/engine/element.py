@@ -356,9 +356,10 @@ class Element:
 
     @property
     def watched(self) -> bool:
-        """Whether something observes the traffic or carries shapes only: nothing is cut short then."""
+        """Whether something observes or reorders the traffic, or carries shapes only: nothing is cut short then."""
         return (
             self.recorder is not None or self.progress is not None or self.checking or self.abstract is not None
+            or self.reordering is not None
         )  # fmt: skip
 
     def _exchange_small(

