@@ -22,11 +22,12 @@ import pytest
 from tests_run import run_program
 
 import bsp
+import bsp.engine.element
 from bsp import verify
 from bsp.coarray import Coarray, Pending
 from bsp.errors import CastError, GetOutOfRange, NoSuchProcess, NotRegistered, PutOutOfRange, ShapeError
 from bsp.errors import UnknownOperation as NoSuchOperation
-from bsp.values.effects import Outbox, Put, PutEach, ScalarPuts
+from bsp.values.effects import Put, PutEach, ScalarPuts
 
 REMOTE: dict[str, Any] = {  # mistakes found at the boundary, on all processes, until the shapes have arrived
     "put": (PutOutOfRange, ShapeError), "[]=": (PutOutOfRange, ShapeError), "get": GetOutOfRange, "[]": GetOutOfRange,
@@ -135,7 +136,7 @@ def sound(x: Coarray) -> bool:
     lengths = x._shapes is None or local.ndim != 1 or x._lengths[pid] == len(local)
     queue = x._outbox.effects
     batch = [k for k, each in enumerate(queue) if isinstance(each, ScalarPuts) and each.items is x._batch]
-    behind = [each for k in batch for each in queue[k + 1 :] if isinstance(each, Put | PutEach | ScalarPuts)]
+    behind = [each for k in batch for each in queue[k + 1 :] if isinstance(each, Put | PutEach | ScalarPuts | tuple)]
     return bool(whole and one and shapes and lengths and (x._batch is None or (batch and not behind)))
 
 
@@ -364,8 +365,9 @@ def test_a_batch_left_open_is_found_at_the_put_that_overtakes_it(monkeypatch: py
 
 
 def test_puts_in_another_order_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    drain = Outbox.drain
-    monkeypatch.setattr(Outbox, "drain", lambda self: drain(self)[::-1])
+    pack = bsp.engine.element.pack
+    backwards = lambda outboxes, *rest: pack([effects[::-1] for effects in outboxes], *rest)  # noqa: E731
+    monkeypatch.setattr("bsp.engine.element.pack", backwards)
     calls = {"superstep": [((0, "put", 1, 5, 0), (1, "put", 0, 5, 0)), ((0, "put", 1, 5, 0), (0, "put", 1, [7, 8]))]}
     with pytest.raises(verify.Counterexample, match=r"leaves .* but the twin has"):
         refined(states([(2,), (2,)], int, False)[1:], calls)
