@@ -246,6 +246,8 @@ MIXED = {
     "a percentage among numbers": (["1", "2", "3%", "4"], "3 numbers and 1 percentage: line 4 has '3%'"),
     "a date among numbers": (["1", "2", "3", "1/2/2020"], "3 numbers and 1 date: line 5 has '1/2/2020'"),
     "all else": (["1", "2", "3", "4", "x", "5%"], "4 numbers and 2 other values: line 6 has 'x'"),
+    "other decimal marks": (["1.5", "2.5", "3,5"], "2 numbers and 1 number with another decimal mark: line 4"),
+    "another decimal mark": (["0,5", "1.5", "2,5", "7", "3.5", "4.5"], "4 numbers and 2 numbers with another decimal"),
     "dates": (["2024-01-01", "2024-01-02", "2024-02-03"], "has dates, neither numbers nor groups: line 2 has"),
     "days": (["1.2.2024", "13.2.2024", "24.12.2023"], "has dates, neither numbers nor groups: line 2 has '1.2.2024'"),
     "moments": (["2024-01-01 10:00", "2024-01-02T11:30:05Z"], "has dates"),

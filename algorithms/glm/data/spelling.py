@@ -40,9 +40,10 @@ class Spelling(IntEnum):
     TEXT = 5
 
 
-NOUNS = {
-    Spelling.NUMBER: "number", Spelling.GROUPED: "number", Spelling.PERCENT: "percentage",
-    Spelling.OTHER: "number with another decimal mark", Spelling.DATE: "date", Spelling.TEXT: "text",
+NOUNS = {  # of one value, of several
+    Spelling.NUMBER: ("number", "numbers"), Spelling.GROUPED: ("number", "numbers"),
+    Spelling.PERCENT: ("percentage", "percentages"), Spelling.DATE: ("date", "dates"), Spelling.TEXT: ("text", "texts"),
+    Spelling.OTHER: ("number with another decimal mark", "numbers with another decimal mark"),
 }  # fmt: skip
 
 

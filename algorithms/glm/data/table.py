@@ -322,9 +322,9 @@ def _are_numbers(source: str, part: TableRows, column: _Column) -> bool:
         )
     rest = like + others - usual
     kinds = [kind for kind in Spelling if kind not in main and counts[kind]]
-    noun = NOUNS[kinds[0]] if len(kinds) == 1 else "other value"
+    noun = NOUNS[kinds[0]] if len(kinds) == 1 else ("other value", "other values")
     raise DataError(
-        f"{source}: column {name!r} has {counted(usual, NOUNS[main[0]])} and {counted(rest, noun)}: {place} has "
+        f"{source}: column {name!r} has {counted(usual, *NOUNS[main[0]])} and {counted(rest, *noun)}: {place} has "
         f"{shown}; correct or exclude it, or tell what it is (--na {shown}, --categorical {name})"
     )
 
