@@ -35,6 +35,7 @@ def test_labels_keep_their_dtype(nprocs: int) -> None:
         lambda: glm.LogisticRegression().fit(frame[["a", "b"]], frame["won"]),
         lambda: glm.LogisticRegression().fit(frame, "won"),
         lambda: glm.LogisticRegression().fit(X, WON.tolist()),
+        lambda: glm.LogisticRegression().fit(X, WON.astype(object)),
     ):
         model = fitted(make, nprocs)
         assert model.classes_.dtype == bool

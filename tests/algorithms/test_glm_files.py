@@ -23,7 +23,7 @@ import pytest
 
 import bsp
 from bsp.algorithms import glm
-from bsp.algorithms.glm.data.spelling import Kind, kind_of, number_of
+from bsp.algorithms.glm.data.spelling import Spelling, kind_of, number_of
 from bsp.algorithms.glm.data.table import Table, read_table
 from bsp.arrays.files import columns as parsing
 from bsp.arrays.files import dialect, encoding
@@ -246,6 +246,8 @@ MIXED = {
     "a percentage among numbers": (["1", "2", "3%", "4"], "3 numbers and 1 percentage: line 4 has '3%'"),
     "a date among numbers": (["1", "2", "3", "1/2/2020"], "3 numbers and 1 date: line 5 has '1/2/2020'"),
     "all else": (["1", "2", "3", "4", "x", "5%"], "4 numbers and 2 other values: line 6 has 'x'"),
+    "other decimal marks": (["1.5", "2.5", "3,5"], "2 numbers and 1 number with another decimal mark: line 4"),
+    "another decimal mark": (["0,5", "1.5", "2,5", "7", "3.5", "4.5"], "4 numbers and 2 numbers with another decimal"),
     "dates": (["2024-01-01", "2024-01-02", "2024-02-03"], "has dates, neither numbers nor groups: line 2 has"),
     "days": (["1.2.2024", "13.2.2024", "24.12.2023"], "has dates, neither numbers nor groups: line 2 has '1.2.2024'"),
     "moments": (["2024-01-01 10:00", "2024-01-02T11:30:05Z"], "has dates"),
@@ -316,13 +318,14 @@ def test_a_dialect_that_cannot_be_is_refused(options: dict[str, str], message: s
     assert "a Parquet file has no delimiter and no decimal mark" in refused(frame, 2, decimal=",")
 
 
+NUMBER, GROUPED, PERCENT, OTHER, DATE, TEXT = Spelling
 KINDS = {
-    "1": Kind.NUMBER, "-1e5": Kind.NUMBER, "inf": Kind.NUMBER, "1,101": Kind.GROUPED, "-12,345,678.9": Kind.GROUPED,
-    "0,101": Kind.OTHER, "1,5": Kind.OTHER, "1.234,5": Kind.OTHER, "33%": Kind.PERCENT, "-0.5 %": Kind.PERCENT,
-    "1,10,1": Kind.TEXT, "1,1011": Kind.OTHER, "1,101,1": Kind.TEXT, "12 345": Kind.GROUPED, "12 345,678": Kind.OTHER,
-    "2024-13-01": Kind.TEXT, "2024-01-32": Kind.TEXT, "31/12/99": Kind.DATE, "1.2.3": Kind.TEXT, "18-25": Kind.TEXT,
-    "12:30:05": Kind.DATE, "1:10": Kind.TEXT, "": Kind.TEXT, "%": Kind.TEXT, "1_000": Kind.TEXT, "Mai 68": Kind.TEXT,
-    "2024-05-01 23:59:59.5 +02:00": Kind.DATE, "Ward 3": Kind.TEXT, "10 Downing 1999": Kind.TEXT, "nan%": Kind.TEXT,
+    "1": NUMBER, "-1e5": NUMBER, "inf": NUMBER, "1,101": GROUPED, "-12,345,678.9": GROUPED,
+    "0,101": OTHER, "1,5": OTHER, "1.234,5": OTHER, "33%": PERCENT, "-0.5 %": PERCENT,
+    "1,10,1": TEXT, "1,1011": OTHER, "1,101,1": TEXT, "12 345": GROUPED, "12 345,678": OTHER,
+    "2024-13-01": TEXT, "2024-01-32": TEXT, "31/12/99": DATE, "1.2.3": TEXT, "18-25": TEXT,
+    "12:30:05": DATE, "1:10": TEXT, "": TEXT, "%": TEXT, "1_000": TEXT, "Mai 68": TEXT,
+    "2024-05-01 23:59:59.5 +02:00": DATE, "Ward 3": TEXT, "10 Downing 1999": TEXT, "nan%": TEXT,
 }  # fmt: skip
 
 
@@ -330,9 +333,9 @@ KINDS = {
 def test_what_a_text_is(text: str) -> None:
     assert kind_of(text, ".") is KINDS[text]
     swapped = text.translate(str.maketrans(".,", ",."))
-    if KINDS[text] is not Kind.DATE:
+    if KINDS[text] is not DATE:
         assert kind_of(swapped, ",") is KINDS[text]
-    assert kind_of(text, None) is (Kind.NUMBER if KINDS[text] is Kind.NUMBER else Kind.TEXT)
+    assert kind_of(text, None) is (NUMBER if KINDS[text] is NUMBER else TEXT)
 
 
 def test_what_a_number_is() -> None:

@@ -29,7 +29,7 @@ _DIGIT = re.compile(r"\d")
 _BLANKS = " \u00a0\u202f'\u2019"  # that group digits, whatever the decimal mark
 
 
-class Kind(IntEnum):
+class Spelling(IntEnum):
     """What a text is."""
 
     NUMBER = 0
@@ -40,9 +40,10 @@ class Kind(IntEnum):
     TEXT = 5
 
 
-NOUNS = {
-    Kind.NUMBER: "number", Kind.GROUPED: "number", Kind.PERCENT: "percentage",
-    Kind.OTHER: "number with another decimal mark", Kind.DATE: "date", Kind.TEXT: "text",
+NOUNS = {  # of one value, of several
+    Spelling.NUMBER: ("number", "numbers"), Spelling.GROUPED: ("number", "numbers"),
+    Spelling.PERCENT: ("percentage", "percentages"), Spelling.DATE: ("date", "dates"), Spelling.TEXT: ("text", "texts"),
+    Spelling.OTHER: ("number with another decimal mark", "numbers with another decimal mark"),
 }  # fmt: skip
 
 
@@ -54,26 +55,28 @@ class Spelt(NamedTuple):
     first: tuple[tuple[int, str] | None, ...]  # of each kind: its row and its text
     counting: float | None  # the first value, if the values count up by one; NaN if there is none
 
-    def otherwise(self, kinds: Sequence[Kind]) -> tuple[int, str] | None:
+    def otherwise(self, kinds: Sequence[Spelling]) -> tuple[int, str] | None:
         """Return the row and the text of the first value that is of none of some kinds."""
-        found = [each for kind, each in zip(Kind, self.first, strict=True) if kind not in kinds and each is not None]
+        found = [
+            each for kind, each in zip(Spelling, self.first, strict=True) if kind not in kinds and each is not None
+        ]
         return min(found, default=None)
 
 
-def kind_of(text: str, decimal: str | None) -> Kind:
+def kind_of(text: str, decimal: str | None) -> Spelling:
     """Return what a text is, by the decimal mark of its file; None: where texts are meant to be texts."""
     if is_number(text.encode(), decimal or "."):
-        return Kind.NUMBER
+        return Spelling.NUMBER
     if decimal is None or _DIGIT.search(text) is None:
-        return Kind.TEXT
+        return Spelling.TEXT
     if text.endswith("%") and is_number(text[:-1].strip().encode(), decimal):
-        return Kind.PERCENT
+        return Spelling.PERCENT
     if _grouped(text, decimal):
-        return Kind.GROUPED
+        return Spelling.GROUPED
     other = _OTHER[decimal]
     if is_number(text.encode(), other) or _grouped(text, other):
-        return Kind.OTHER
-    return Kind.DATE if is_date(text) else Kind.TEXT
+        return Spelling.OTHER
+    return Spelling.DATE if is_date(text) else Spelling.TEXT
 
 
 def number_of(text: str, decimal: str) -> float:
@@ -113,20 +116,20 @@ _UNGROUPED = {mark: dict.fromkeys(map(ord, other + _BLANKS)) for mark, other in 
 def spelt(found: Columns, k: int) -> Spelt:
     """Return what this process's values of a column are."""
     levels = found.levels[k]
-    counts, first = [0] * len(Kind), [None] * len(Kind)  # type: list[int], list[tuple[int, str] | None]
+    counts, first = [0] * len(Spelling), [None] * len(Spelling)  # type: list[int], list[tuple[int, str] | None]
     if levels is None:
         values = np.concatenate([np.empty(0), *(chunk[k] for chunk in found.chunks)])
         there = np.flatnonzero(values == values)
         counting: float | None = np.nan
         if there.size:
-            first[Kind.NUMBER] = int(there[0]), f"{values[there[0]]:g}"
+            first[Spelling.NUMBER] = int(there[0]), f"{values[there[0]]:g}"
             counting = float(values[0]) if np.array_equal(values, values[0] + np.arange(len(values))) else None
-        counts[Kind.NUMBER] = int(there.size)
+        counts[Spelling.NUMBER] = int(there.size)
         return Spelt(False, tuple(counts), tuple(first), counting)
     kinds = np.array([*(kind_of(level, found.decimal) for level in levels), -1])
     codes = np.concatenate([np.empty(0, np.int32), *(chunk[k] for chunk in found.chunks)])
     of_rows = kinds[codes]
-    for kind in Kind:
+    for kind in Spelling:
         rows = np.flatnonzero(of_rows == kind)
         counts[kind] = int(rows.size)
         if rows.size:

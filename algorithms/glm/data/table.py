@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bsp.algorithms.glm.data.spelling import NOUNS, Kind, Spelt, as_numbers, number_of, spelt
+from bsp.algorithms.glm.data.spelling import NOUNS, Spelling, Spelt, as_numbers, number_of, spelt
 from bsp.algorithms.glm.errors import DataError, agreed, no_column
 from bsp.arrays.files import CHUNK_ROWS, Chunk, Codes, Columns, Dialect, PathLike, TableRows, TextRows, table_of
 from bsp.arrays.procedures import world
@@ -279,7 +279,7 @@ class _Column(NamedTuple):
     place: int
     told: list[Spelt]
 
-    def count(self, *kinds: Kind) -> int:
+    def count(self, *kinds: Spelling) -> int:
         """Return how many values of all processes are of some kinds."""
         return sum(each.counts[kind] for each in self.told for kind in kinds)
 
@@ -293,16 +293,16 @@ def _are_numbers(source: str, part: TableRows, column: _Column) -> bool:
 
     Raises DataError if most of them are numbers or dates, with the first that is not as the others, or cannot be used.
     """
-    counts = {kind: column.count(kind) for kind in Kind}
-    others = counts[Kind.TEXT]
+    counts = {kind: column.count(kind) for kind in Spelling}
+    others = counts[Spelling.TEXT]
     like = sum(counts.values()) - others
-    numbers = counts[Kind.NUMBER] + counts[Kind.GROUPED]
-    if others >= like or counts[Kind.NUMBER] == like + others:
+    numbers = counts[Spelling.NUMBER] + counts[Spelling.GROUPED]
+    if others >= like or counts[Spelling.NUMBER] == like + others:
         return False  # categories; or texts by their type, whatever they look like
-    if like + others in (numbers, counts[Kind.PERCENT]):
+    if like + others in (numbers, counts[Spelling.PERCENT]):
         return True
-    groups: list[tuple[Kind, ...]] = [
-        (Kind.NUMBER, Kind.GROUPED), (Kind.PERCENT,), (Kind.OTHER,), (Kind.DATE,),
+    groups: list[tuple[Spelling, ...]] = [
+        (Spelling.NUMBER, Spelling.GROUPED), (Spelling.PERCENT,), (Spelling.OTHER,), (Spelling.DATE,),
     ]  # fmt: skip
     main = max(groups, key=lambda group: column.count(*group))
     usual = column.count(*main)
@@ -311,7 +311,7 @@ def _are_numbers(source: str, part: TableRows, column: _Column) -> bool:
     pid, (row, text) = next((pid, each) for pid, each in firsts if each is not None)
     place = agreed(partial(_place_on, part, pid, row))[pid]
     name, shown = column.name, f"{text!r:.40}"
-    if alike and main == (Kind.DATE,):
+    if alike and main == (Spelling.DATE,):
         raise DataError(
             f"{source}: column {name!r} has dates, neither numbers nor groups: {place} has {shown}; exclude it, or "
             f"make it categorical (--categorical {name})"
@@ -321,19 +321,19 @@ def _are_numbers(source: str, part: TableRows, column: _Column) -> bool:
             f"{source}: column {name!r} has numbers with another decimal mark: {place} has {shown}; --decimal tells it"
         )
     rest = like + others - usual
-    kinds = [kind for kind in Kind if kind not in main and counts[kind]]
-    noun = NOUNS[kinds[0]] if len(kinds) == 1 else "other value"
+    kinds = [kind for kind in Spelling if kind not in main and counts[kind]]
+    noun = NOUNS[kinds[0]] if len(kinds) == 1 else ("other value", "other values")
     raise DataError(
-        f"{source}: column {name!r} has {counted(usual, NOUNS[main[0]])} and {counted(rest, noun)}: {place} has "
+        f"{source}: column {name!r} has {counted(usual, *NOUNS[main[0]])} and {counted(rest, *noun)}: {place} has "
         f"{shown}; correct or exclude it, or tell what it is (--na {shown}, --categorical {name})"
     )
 
 
 def _how(column: _Column, decimal: str | None) -> str:
     """Return a note on how the texts of a column were read as numbers."""
-    kind = Kind.PERCENT if column.count(Kind.PERCENT) else Kind.GROUPED
+    kind = Spelling.PERCENT if column.count(Spelling.PERCENT) else Spelling.GROUPED
     _, text = next(first for each in column.told if (first := each.first[kind]) is not None)
-    what = "percentages" if kind is Kind.PERCENT else "numbers with grouped digits"
+    what = "percentages" if kind is Spelling.PERCENT else "numbers with grouped digits"
     return f"column {column.name} has {what}: {text!r} is read as {number_of(text, decimal or '.'):.15g}"
 
 
