@@ -22,7 +22,7 @@ import numpy as np
 from bsp.algorithms.glm import path as paths
 from bsp.algorithms.glm.conventions import Conventions
 from bsp.algorithms.glm.cost import A_ROW, cost
-from bsp.algorithms.glm.data.inputs import Column, Rows, is_frame
+from bsp.algorithms.glm.data.inputs import Column, Rows
 from bsp.algorithms.glm.data.preparing import Given, Prepared, prepared
 from bsp.algorithms.glm.errors import DataError, agreed
 from bsp.algorithms.glm.families import Family, family_of
@@ -170,7 +170,7 @@ class Regression(Conventions):
         if (clusters is None) == (model.robust == CLUSTERED):
             raise ValueError(f"robust={self.robust!r} and clusters={clusters!r:.30}: one of them needs the other")
         given = Given(y, sample_weight, offset, trials, clusters, frequencies)
-        data = prepared(X, given, model.family, self._classify)
+        data = prepared(X, given, model.family, 2 * self._classify)
         self._remember(data, X)
         self._keep(solve(data.rows, model, progress=progress), model)
         return self
@@ -188,7 +188,7 @@ class Regression(Conventions):
         if model.robust == CLUSTERED:
             raise ValueError("robust='cluster': a path has no standard errors that clusters could matter to")
         given = Given(y, sample_weight, offset, trials, frequencies=frequencies)
-        data = prepared(X, given, model.family, self._classify)
+        data = prepared(X, given, model.family, 2 * self._classify)
         return paths.path(data.rows, model, alphas)
 
     def cost(self, n: int, k: int, p: int, machine: Machine | None = None, iterations: int = 6) -> Cost:
@@ -207,13 +207,7 @@ class Regression(Conventions):
 
     def _remember(self, data: Prepared, X: Any) -> None:
         """Keep the columns, names and classes of the data."""
-        self._coding, self._target, self._notes = data.coding, data.target, data.notes
-        self.__dict__.pop("feature_names_in_", None)
-        self.n_features_in_ = data.rows.X.shape[1]
-        if data.coding is not None:
-            self.n_features_in_ = len(data.coding.columns)
-            if not is_frame(X) or all(isinstance(name, str) for name in X.columns):
-                self.feature_names_in_ = np.array([column.name for column in data.coding.columns], object)
+        super()._remember(data, X)
         self._with_offset = data.rows.offset is not None
         self._labelled = self._classify and data.rows.trials is None
         if self._classify:

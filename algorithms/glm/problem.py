@@ -109,7 +109,8 @@ def product(*factors: np.ndarray | None) -> np.ndarray | None:
 class Solution:
     """A fitted model; the same bytes on every process.
 
-    alpha : of the model.   coef : (k,);  intercept : 0.0 if there is none.
+    alpha : of the model.   coef : (k,);  intercept : 0.0 if there is none.  Of a multinomial model of K classes
+        (K - 1, k) and (K - 1,), without the reference, and d is (K - 1)·(k + intercept), class by class.
     covariance : (d, d) of the estimates, d = k + intercept, intercept first; dispersion · inverse Fisher information.
         robust_covariance : the sandwich.  None where a penalty makes them meaningless (alpha > 0), and with more
         than 1024 coefficients.  Rows and columns of coefficients left out as collinear (see notes) are NaN.
@@ -132,7 +133,7 @@ class Solution:
     """
 
     coef: np.ndarray
-    intercept: float
+    intercept: Any
     n_iter: int
     converged: bool
     objective: float

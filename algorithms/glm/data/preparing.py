@@ -57,10 +57,10 @@ class _Parts(NamedTuple):
 _CALLED = Given("y", "sample_weight", "offset", "trials", "clusters", "frequencies")
 
 
-def prepared(X: Any, given: Given, family: Family, classify: bool) -> Prepared:
+def prepared(X: Any, given: Given, family: Family, classes: int) -> Prepared:
     """Return this process's rows of the problem.  Collective.
 
-    classify : y has labels of any kind, two of them; else numbers, or with a binomial family two texts.
+    classes : how many different labels y may have, of any kind; 0: it has numbers, or with a binomial family two texts.
     Cost: a superstep in which all agree that the data are sound, with one more for a table, beside reading it.
     Raises DataError, TypeError or OSError, the same on every process.
     """
@@ -73,7 +73,7 @@ def prepared(X: Any, given: Given, family: Family, classify: bool) -> Prepared:
             parts = parts._replace(vectors=parts.vectors._replace(y=parts.vectors.y.astype(bool)))
     else:
         parts, target = _of_arrays(data, given), "y"
-    return _checked(parts, target, family, classify)
+    return _checked(parts, target, family, classes)
 
 
 def _of_arrays(data: Any, given: Given) -> _Parts:
@@ -107,10 +107,10 @@ def _of_table(table: Table, given: Given) -> _Parts:
     return _Parts(matrix(table, coding, kept), coding.names, Given(*vectors), coding, place, notes)
 
 
-def _looked_at(parts: _Parts, target: str, family: Family, classify: bool) -> Prepared:
+def _looked_at(parts: _Parts, target: str, family: Family, classes: int) -> Prepared:
     """Return the rows as numbers, after all processes have looked at theirs."""
     looked_at: list[Any] = []
-    labelled = classify and parts.vectors.trials is None
+    labelled = classes > 0 and parts.vectors.trials is None
 
     def look() -> LabelFacts:
         weights, offset, trials, frequencies = (
@@ -133,41 +133,41 @@ def _looked_at(parts: _Parts, target: str, family: Family, classify: bool) -> Pr
         looked_at.extend([numbers(parts.values, "X"), y, weights, offset, trials, frequencies])
         if parts.place is not None and not texts and not labelled:
             _check_possible(y, family, target, parts.place)
-        return facts_of(y, product(weights, frequencies), labelled or texts)
+        return facts_of(y, product(weights, frequencies), max(classes, 2) if labelled or texts else 0)
 
     told = agreed(look)
     X, y, weights, offset, trials, frequencies = looked_at
     check_weights(told, weights is not None)
     notes = parts.notes
-    classes = np.arange(2) if classify else None
+    labels = np.arange(2) if classes else None
     if any(facts.labels for facts in told):
-        labels = classes_of(told, target)
+        labels = np.array(classes_of(told, target, max(classes, 2)), y.dtype)
         if not labelled:
-            notes += (f"{target} is 1 for {labels[1]!r}, 0 for {labels[0]!r}",)
-        classes, y = np.array(labels, y.dtype), (y == labels[1]).astype(float)
+            notes += (f"{target} is 1 for {str(labels[1])!r}, 0 for {str(labels[0])!r}",)
+        y = np.minimum(np.searchsorted(labels, y), len(labels) - 1).astype(float)  # rows without weight may have others
     rows = Rows(X, y, weights, offset, trials, parts.names, parts.vectors.clusters, frequencies)
-    return Prepared(rows, target, parts.coding, classes, notes)
+    return Prepared(rows, target, parts.coding, labels, notes)
 
 
-def _of_checked(costs: Costs, parts: _Parts, target: str, family: Family, classify: bool) -> Prepared:
+def _of_checked(costs: Costs, parts: _Parts, target: str, family: Family, classes: int) -> Prepared:
     """Declare the look at the rows: files are read in a run without values too, and then looked at."""
     if not is_abstract(parts.values):
-        found = _looked_at(parts, target, family, classify)
+        found = _looked_at(parts, target, family, classes)
         of = found.rows
         shapes = {name: costs.shape_of(getattr(of, name)) for name in ("X", "y", "weights", "offset", "trials")}
         return found._replace(rows=replace(of, **shapes, frequencies=costs.shape_of(of.frequencies)))
-    labelled = classify and parts.vectors.trials is None
+    labelled = classes > 0 and parts.vectors.trials is None
     labels = np.arange(2 * labelled).astype(parts.vectors.y.dtype)
     agreed(lambda: LabelFacts(True, labels.tolist(), labels.tolist()))
     vectors = parts.vectors
     rows = Rows(parts.values, *vectors[:4], parts.names, vectors.clusters, vectors.frequencies)
-    return Prepared(rows, target, None, np.arange(2) if classify else None, ())
+    return Prepared(rows, target, None, np.arange(2) if classes else None, ())
 
 
 @declares(_of_checked)
-def _checked(parts: _Parts, target: str, family: Family, classify: bool) -> Prepared:
+def _checked(parts: _Parts, target: str, family: Family, classes: int) -> Prepared:
     """Return the rows as numbers.  Collective: all processes agree that theirs are sound."""
-    return _looked_at(parts, target, family, classify)
+    return _looked_at(parts, target, family, classes)
 
 
 def _numeric(vectors: Given) -> tuple[Any, Any, Any, Any]:

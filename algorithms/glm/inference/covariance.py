@@ -24,7 +24,7 @@ from bsp.algorithms.glm.problem import CLUSTERED, LARGEST, Model, Solution
 from bsp.algorithms.glm.solvers.basis import NEAR, digits_left
 from bsp.algorithms.glm.solvers.objective import Objective, half, unpacked
 from bsp.algorithms.glm.solvers.passes import Gram, chunk_length, chunks, is_sparse, predictor
-from bsp.algorithms.glm.solvers.semidefinite import condition, explained, factor
+from bsp.algorithms.glm.solvers.semidefinite import condition, factor
 from bsp.algorithms.glm.solvers.survey import Survey
 
 LEVERED: dict[bool | str, int] = {"HC2": 1, "HC3": 2}  # the powers of 1 - leverage
@@ -131,7 +131,7 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
     if needed:
         bread = factor(known[bread_name], kept)
         if not state.separated:
-            dependent = explained(known[bread_name], bread, of.kept_names, model.fit_intercept, kept)
+            dependent = objective.explained(known[bread_name], bread, kept)
             notes += tuple(f"{what} at the estimates: it has no standard error" for what in dependent)
             lost = condition(known[bread_name], bread)
             if lost > NEAR:
