@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from bsp.algorithms.glm import path as paths
+from bsp.algorithms.glm.absorbing.absorb import absorbing, check_absorbing, columns_of
 from bsp.algorithms.glm.conventions import Conventions
 from bsp.algorithms.glm.cost import A_ROW, cost
 from bsp.algorithms.glm.data.inputs import Column, Rows
@@ -34,6 +35,7 @@ from bsp.algorithms.glm.inference.residuals import KINDS, residuals
 from bsp.algorithms.glm.inference.summary import Summary
 from bsp.algorithms.glm.problem import CLUSTERED, Model, Solution, is_number
 from bsp.algorithms.glm.solvers.newton import Progress
+from bsp.algorithms.glm.solvers.passes import is_sparse
 from bsp.arrays.typing import ArrayLike
 from bsp.cost.model import Cost, Machine
 from bsp.declared import Costs, declares
@@ -145,7 +147,7 @@ class Regression(Conventions):
     def fit(
         self, X: Rows, y: Column, sample_weight: Column | None = None, offset: Column | None = None,
         trials: Column | None = None, clusters: Column | None = None, frequencies: Column | None = None, *,
-        progress: Progress | None = None,
+        absorb: Column | Sequence[Column] | None = None, progress: Progress | None = None,
     ) -> Self:  # fmt: skip
         """Fit to n rows; return the model.  Collective.
 
@@ -161,6 +163,10 @@ class Regression(Conventions):
             one village or patient do.
         frequencies : (n,) whole numbers: a row of frequency f is f equal rows, in degrees of freedom, dispersion, all
             standard errors and information criteria, too.  A weight of f is one row that is f times as precise.
+        absorb : one column of labels (n,), or a list of several, of a linear model: each label has its own effect,
+            which is taken out instead of estimated, and with them the intercept.  Coefficients, dispersion and errors
+            are those of a fit with a column for each label; `null_deviance` is that of the effects alone, and there is
+            no prediction.  See `absorbing.within` for tolerance and cost, `absorbing.degrees` for degrees of freedom.
         progress : called on every process with iteration, objective and gradient norm.
         Cost: 3 supersteps to agree on the data and look at them, one of 1 + d + d(d + 1)/2 summed words each Newton
         iteration, one for the covariances; see `bsp.algorithms.glm.fitting`.
@@ -169,10 +175,19 @@ class Regression(Conventions):
         model = self._model()
         if (clusters is None) == (model.robust == CLUSTERED):
             raise ValueError(f"robust={self.robust!r} and clusters={clusters!r:.30}: one of them needs the other")
-        given = Given(y, sample_weight, offset, trials, clusters, frequencies)
+        columns = columns_of(absorb)
+        if columns:
+            check_absorbing(model)
+        given = Given(y, sample_weight, offset, trials, clusters, frequencies, columns)
         data = prepared(X, given, model.family, 2 * self._classify)
         self._remember(data, X)
-        self._keep(solve(data.rows, model, progress=progress), model)
+        rows, self._absorbs = data.rows, bool(columns)
+        if columns:
+            check_absorbing(model, is_sparse(rows.X))
+            names = [each if isinstance(each, str) else f"absorb[{k}]" for k, each in enumerate(columns)]
+            rows, model, notes = absorbing(rows, model, names)
+            self._notes += notes
+        self._keep(solve(rows, model, progress=progress), model)
         return self
 
     def regularisation_path(
@@ -245,6 +260,8 @@ class Regression(Conventions):
     def _linear(self, X: Any, offset: Any) -> Applied:
         """Return the linear predictor of X's rows; warn if the model was fitted with an offset, and there is none."""
         self._check_fitted()
+        if self._absorbs:
+            raise ValueError("the model was fitted with absorbed effects, which are not known: there is no prediction")
         if offset is None and self._with_offset:
             warnings.warn(
                 "the model was fitted with an offset, and none is given here: it counts as 0 (offset=...)", stacklevel=3

@@ -31,6 +31,7 @@ class Given(NamedTuple):
     trials: Any = None
     clusters: Any = None
     frequencies: Any = None
+    absorb: tuple[Any, ...] = ()
 
 
 class Prepared(NamedTuple):
@@ -54,7 +55,7 @@ class _Parts(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-_CALLED = Given("y", "sample_weight", "offset", "trials", "clusters", "frequencies")
+_CALLED = Given("y", "sample_weight", "offset", "trials", "clusters", "frequencies", ("absorb",))
 
 
 def prepared(X: Any, given: Given, family: Family, classes: int) -> Prepared:
@@ -78,15 +79,16 @@ def prepared(X: Any, given: Given, family: Family, classes: int) -> Prepared:
 
 def _of_arrays(data: Any, given: Given) -> _Parts:
     found = matrix_of(data)
-    vectors = [
+    vectors: list[Any] = [
         None if each is None else vector_of(each, found.bounds, what)
-        for each, what in zip(given, _CALLED, strict=True)
+        for each, what in zip(given[:-1], _CALLED[:-1], strict=True)
     ]  # fmt: skip
-    return _Parts(found.values, tuple(f"x{k}" for k in range(found.shape[1])), Given(*vectors))
+    absorb = tuple(vector_of(each, found.bounds, "absorb") for each in given.absorb)
+    return _Parts(found.values, tuple(f"x{k}" for k in range(found.shape[1])), Given(*vectors)._replace(absorb=absorb))
 
 
 def _of_table(table: Table, given: Given) -> _Parts:
-    roles = list(dict.fromkeys(each for each in given if isinstance(each, str)))
+    roles = list(dict.fromkeys(each for each in (*given[:-1], *given.absorb) if isinstance(each, str)))
     for name in roles:
         table.column(name)
     columns = [name for name in table.names if name not in roles]
@@ -95,16 +97,20 @@ def _of_table(table: Table, given: Given) -> _Parts:
     coding, kept, notes = coding_of(table, columns, roles)
     rows: Any = slice(None) if kept is None else np.concatenate([np.empty(0, bool), *kept])
     bounds = np.concatenate([[0], np.cumsum(table.counts)])
-    vectors = [
-        None if each is None else part_of(table, each, rows) if isinstance(each, str)
-        else vector_of(each, bounds, what)[rows]
-        for each, what in zip(given, _CALLED, strict=True)
-    ]  # fmt: skip
+
+    def own(value: Any, what: str) -> Any:
+        return part_of(table, value, rows) if isinstance(value, str) else vector_of(value, bounds, what)[rows]
+
+    called = zip(given[:-1], _CALLED[:-1], strict=True)
+    vectors: list[Any] = [None if each is None else own(each, what) for each, what in called]
+    absorb = tuple(own(each, "absorb") for each in given.absorb)
 
     def place(row: int) -> str:
         return f"{table.source}: {table.place(row if kept is None else int(np.flatnonzero(rows)[row]))}"
 
-    return _Parts(matrix(table, coding, kept), coding.names, Given(*vectors), coding, place, notes)
+    return _Parts(
+        matrix(table, coding, kept), coding.names, Given(*vectors)._replace(absorb=absorb), coding, place, notes
+    )
 
 
 def _looked_at(parts: _Parts, target: str, family: Family, classes: int) -> Prepared:
@@ -119,7 +125,11 @@ def _looked_at(parts: _Parts, target: str, family: Family, classes: int) -> Prep
         )  # fmt: skip
         if trials is not None and not family.proportions:
             raise DataError(f"trials are of binomial models; this one is {family}")
-        _check_labels(parts.vectors.clusters)
+        for labels, what in (
+            (parts.vectors.clusters, "clusters"),
+            *((each, "absorb") for each in parts.vectors.absorb),
+        ):
+            _check_labels(labels, what)
         y, texts = _response(parts.vectors.y)
         if texts and not labelled and (not family.proportions or trials is not None):
             raise DataError(
@@ -145,7 +155,7 @@ def _looked_at(parts: _Parts, target: str, family: Family, classes: int) -> Prep
         if not labelled:
             notes += (f"{target} is 1 for {str(labels[1])!r}, 0 for {str(labels[0])!r}",)
         y = np.minimum(np.searchsorted(labels, y), len(labels) - 1).astype(float)  # rows without weight may have others
-    rows = Rows(X, y, weights, offset, trials, parts.names, parts.vectors.clusters, frequencies)
+    rows = Rows(X, y, weights, offset, trials, parts.names, parts.vectors.clusters, frequencies, parts.vectors.absorb)
     return Prepared(rows, target, parts.coding, labels, notes)
 
 
@@ -160,7 +170,7 @@ def _of_checked(costs: Costs, parts: _Parts, target: str, family: Family, classe
     labels = np.arange(2 * labelled).astype(parts.vectors.y.dtype)
     agreed(lambda: LabelFacts(True, labels.tolist(), labels.tolist()))
     vectors = parts.vectors
-    rows = Rows(parts.values, *vectors[:4], parts.names, vectors.clusters, vectors.frequencies)
+    rows = Rows(parts.values, *vectors[:4], parts.names, vectors.clusters, vectors.frequencies, vectors.absorb)
     return Prepared(rows, target, None, np.arange(2) if classes else None, ())
 
 
@@ -187,12 +197,12 @@ def _response(values: Any) -> tuple[np.ndarray, bool]:
     return found if found.dtype.kind in "biu" else found.astype(np.float64), False
 
 
-def _check_labels(clusters: Any) -> None:
-    """Raise DataError if a row has no label of its cluster."""
-    if clusters is None or clusters.dtype.kind not in "fO":
+def _check_labels(labels: Any, what: str) -> None:
+    """Raise DataError if a row has no label."""
+    if labels is None or labels.dtype.kind not in "fO":
         return
-    if any(label is None or label != label for label in clusters.tolist()):
-        raise DataError("clusters has missing labels: each row is in one")
+    if any(label is None or label != label for label in labels.tolist()):
+        raise DataError(f"{what} has missing labels: each row is in one")
 
 
 def _check_possible(y: np.ndarray, family: Family, target: str, place: Callable[[int], str]) -> None:

@@ -127,7 +127,7 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
     if of.d > LARGEST and not model.alpha:
         notes += (f"{of.d} coefficients: beyond {LARGEST} there are no standard errors",)
     covariance = robust = None
-    clusters = 0
+    clusters, absorbed = 0, of.rows.absorbed
     if needed:
         bread = factor(known[bread_name], kept)
         if not state.separated:
@@ -145,15 +145,15 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
             outer = factor(known["hessian"], kept).inverse(of.d)
             if model.robust in LEVERED:
                 known["meat"] = levered_meat(of, point.beta, covariance, LEVERED[model.robust])
-            small = of.n_rows / max(of.n_rows - len(kept), 1) if model.robust == "HC1" else 1.0
+            small = of.n_rows / max(of.n_rows - len(kept) - absorbed.parameters, 1) if model.robust == "HC1" else 1.0
             if model.robust == CLUSTERED:
                 scores = clustered_scores(of, point.beta)
                 known["meat"], clusters = scores
-                small = scores.correction(of.n_rows, len(kept))
+                small = scores.correction(of.n_rows, len(kept) + absorbed.clustered)
                 if clusters <= len(kept):
                     notes += (f"{clusters} clusters for {len(kept)} coefficients: clustered errors need more of them",)
             robust = of.covariance_outside(small * (outer @ known["meat"] @ outer), kept)
-    df_resid = of.n_rows - len(kept)
+    df_resid = of.n_rows - len(kept) - absorbed.parameters
     dispersion: Any = 1.0
     if of.family.free_dispersion:
         enough = df_resid > 0

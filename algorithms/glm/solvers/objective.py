@@ -97,7 +97,8 @@ class Objective:
 
     def explained(self, curvature: np.ndarray, by: Factored, among: np.ndarray | None = None) -> tuple[str, ...]:
         """Return a sentence on each column, of those `among` (None: all), that was left out: what it is made of."""
-        return explained(curvature, by, self.of.kept_names, self.of.model.fit_intercept, among)
+        nothing = "explained by the absorbed effects" if self.of.rows.absorbed.parameters else "0 everywhere"
+        return explained(curvature, by, self.of.kept_names, self.of.model.fit_intercept, among, nothing)
 
     def units(self, first: ObjectivePoint) -> np.ndarray:
         """Return the units (d,) of the gradient's components, from the first point: see `Solution.gradient_norm`.
