@@ -71,7 +71,8 @@ arrays/loops
 algorithms/__init__
 algorithms/glm/links
 algorithms/glm/families
-algorithms/glm/data  algorithms/glm/solvers  algorithms/glm/inference  algorithms/glm  algorithms/qr  algorithms/matmul
+algorithms/glm/absorbing  algorithms/glm/data  algorithms/glm/solvers  algorithms/glm/inference
+algorithms/glm/multinomial  algorithms/glm  algorithms/qr  algorithms/matmul
 algorithms/krylov  algorithms/graphs
 bsp/graphs
 """

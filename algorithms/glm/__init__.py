@@ -1,4 +1,4 @@
-"""Generalised linear models: linear, logistic, Poisson and Gamma regression, with penalties, on p processes.
+"""Generalised linear models: linear, logistic, Poisson, ... regression, with penalties, on p processes.
 
     from bsp.algorithms import glm
     model = glm.PoissonRegression().fit("visits.csv", y="mdvis")     # every process runs the same line
@@ -17,11 +17,12 @@ from bsp.algorithms.glm.estimators import (
     PoissonRegression,
 )
 from bsp.algorithms.glm.inference.summary import Summary
+from bsp.algorithms.glm.multinomial.estimator import MultinomialRegression
 from bsp.cost.model import Cost
 
 __all__ = [
-    "GLM", "Cost", "DataError", "GammaRegression", "LinearRegression", "LogisticRegression", "NotFittedError",
-    "PoissonRegression", "Summary", "Table", "read_table",
+    "GLM", "Cost", "DataError", "GammaRegression", "LinearRegression", "LogisticRegression", "MultinomialRegression",
+    "NotFittedError", "PoissonRegression", "Summary", "Table", "read_table",
 ]  # fmt: skip
 
 

@@ -13,18 +13,14 @@ import sys
 import warnings
 from html import escape
 from importlib import import_module
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from bsp.algorithms.glm.data.table import is_frame
 from bsp.algorithms.glm.errors import DataError, NotFittedError
 
 _SHOWN = 5  # names in a message
-_ROUTED = {
-    "fit": ("sample_weight", "offset", "trials", "clusters", "frequencies"),
-    "predict": ("offset",),
-    "score": ("sample_weight", "offset"),
-}
 
 
 class Conventions:
@@ -33,6 +29,11 @@ class Conventions:
     n_features_in_: int
     _metadata_request: Any  # under the name by which scikit-learn's `clone` copies it
     feature_names_in_: np.ndarray
+    _columns: ClassVar[dict[str, tuple[str, ...]]] = {  # that go with the rows of X, by method
+        "fit": ("sample_weight", "offset", "trials", "clusters", "frequencies"),
+        "predict": ("offset",),
+        "score": ("sample_weight", "offset"),
+    }
 
     @classmethod
     def _parameters(cls) -> dict[str, Any]:
@@ -68,16 +69,17 @@ class Conventions:
 
     def __sklearn_tags__(self) -> Any:
         utils: Any = import_module("sklearn.utils")
-
+        classes = utils.ClassifierTags(multi_class=self._several)
         return utils.Tags(
             estimator_type=self._estimator_type,
             target_tags=utils.TargetTags(required=True, positive_only=self._positive),
-            classifier_tags=utils.ClassifierTags(multi_class=False) if self._estimator_type == "classifier" else None,
+            classifier_tags=classes if self._estimator_type == "classifier" else None,
             regressor_tags=utils.RegressorTags() if self._estimator_type == "regressor" else None,
             input_tags=utils.InputTags(sparse=True),
         )
 
     _estimator_type = "regressor"
+    _several = False  # whether there may be more than two classes
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the summary of a fitted model, else the parameters."""
@@ -93,7 +95,7 @@ class Conventions:
         found = copy.deepcopy(getattr(self, "_metadata_request", None))
         if found is None:
             found = import_module("sklearn.utils.metadata_routing").MetadataRequest(owner=self)
-            for method, columns in _ROUTED.items():
+            for method, columns in self._columns.items():
                 for column in columns if hasattr(self, method) else ():
                     getattr(found, method).add_request(param=column, alias=None)
         return found
@@ -104,11 +106,10 @@ class Conventions:
             raise RuntimeError(
                 "metadata routing is not enabled: sklearn.set_config(enable_metadata_routing=True) enables it"
             )
+        known = self._columns[method]
         for column in columns:
-            if column not in _ROUTED[method]:
-                raise TypeError(
-                    f"set_{method}_request takes {', '.join(f'{each}=' for each in _ROUTED[method])} not {column}="
-                )
+            if column not in known:
+                raise TypeError(f"set_{method}_request takes {', '.join(f'{each}=' for each in known)} not {column}=")
         request = self.get_metadata_routing()
         for column, alias in columns.items():
             getattr(request, method).add_request(param=column, alias=alias)
@@ -131,6 +132,16 @@ class Conventions:
     def _positive(self) -> bool:
         """Return whether the response must be positive."""
         return False
+
+    def _remember(self, data: Any, X: Any) -> None:
+        """Keep the columns and names of the prepared data that were fitted to, and how texts are coded."""
+        self._coding, self._target, self._notes, self._facts = data.coding, data.target, data.notes, data.facts
+        self.__dict__.pop("feature_names_in_", None)
+        self.n_features_in_ = data.rows.X.shape[1]
+        if data.coding is not None:
+            self.n_features_in_ = len(data.coding.columns)
+            if not is_frame(X) or all(isinstance(name, str) for name in X.columns):
+                self.feature_names_in_ = np.array([column.name for column in data.coding.columns], object)
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from bsp.algorithms.glm import path as paths
+from bsp.algorithms.glm.absorbing.absorb import absorbing, check_absorbing, columns_of
 from bsp.algorithms.glm.conventions import Conventions
 from bsp.algorithms.glm.cost import A_ROW, cost
-from bsp.algorithms.glm.data.inputs import Column, Rows, is_frame
+from bsp.algorithms.glm.data.inputs import Column, Rows
 from bsp.algorithms.glm.data.preparing import Given, Prepared, prepared
 from bsp.algorithms.glm.errors import DataError, agreed
 from bsp.algorithms.glm.families import Family, family_of
@@ -34,6 +35,7 @@ from bsp.algorithms.glm.inference.residuals import KINDS, residuals
 from bsp.algorithms.glm.inference.summary import Summary
 from bsp.algorithms.glm.problem import CLUSTERED, Model, Solution, is_number
 from bsp.algorithms.glm.solvers.newton import Progress
+from bsp.algorithms.glm.solvers.passes import is_sparse
 from bsp.arrays.typing import ArrayLike
 from bsp.cost.model import Cost, Machine
 from bsp.declared import Costs, declares
@@ -145,7 +147,7 @@ class Regression(Conventions):
     def fit(
         self, X: Rows, y: Column, sample_weight: Column | None = None, offset: Column | None = None,
         trials: Column | None = None, clusters: Column | None = None, frequencies: Column | None = None, *,
-        progress: Progress | None = None,
+        absorb: Column | Sequence[Column] | None = None, progress: Progress | None = None,
     ) -> Self:  # fmt: skip
         """Fit to n rows; return the model.  Collective.
 
@@ -161,6 +163,10 @@ class Regression(Conventions):
             one village or patient do.
         frequencies : (n,) whole numbers: a row of frequency f is f equal rows, in degrees of freedom, dispersion, all
             standard errors and information criteria, too.  A weight of f is one row that is f times as precise.
+        absorb : one column of labels (n,), or a list of several, of a linear model: each label has its own effect,
+            which is taken out instead of estimated, and with them the intercept.  Coefficients, dispersion and errors
+            are those of a fit with a column for each label; `null_deviance` is that of the effects alone, and there is
+            no prediction.  See `absorbing.within` for tolerance and cost, `absorbing.degrees` for degrees of freedom.
         progress : called on every process with iteration, objective and gradient norm.
         Cost: 3 supersteps to agree on the data and look at them, one of 1 + d + d(d + 1)/2 summed words each Newton
         iteration, one for the covariances; see `bsp.algorithms.glm.fitting`.
@@ -169,14 +175,24 @@ class Regression(Conventions):
         model = self._model()
         if (clusters is None) == (model.robust == CLUSTERED):
             raise ValueError(f"robust={self.robust!r} and clusters={clusters!r:.30}: one of them needs the other")
-        self._fit(X, Given(y, sample_weight, offset, trials, clusters, frequencies), model, progress)
+        columns = columns_of(absorb)
+        if columns:
+            check_absorbing(model)
+        given = Given(y, sample_weight, offset, trials, clusters, frequencies, columns)
+        self._fit(X, given, model, progress)
         return self
 
     def _fit(self, X: Any, given: Given, model: Model, progress: Progress | None = None) -> Prepared:
         """Fit, and return what was fitted to."""
-        data = prepared(X, given, model.family, self._classify)
+        data = prepared(X, given, model.family, 2 * self._classify)
         self._remember(data, X)
-        self._keep(solve(data.rows, model, progress=progress), model)
+        rows, self._absorbs = data.rows, bool(given.absorb)
+        if given.absorb:
+            check_absorbing(model, is_sparse(rows.X))
+            names = [each if isinstance(each, str) else f"absorb[{k}]" for k, each in enumerate(given.absorb)]
+            rows, model, notes = absorbing(rows, model, names)
+            self._notes += notes
+        self._keep(solve(rows, model, progress=progress), model)
         return data
 
     def regularisation_path(
@@ -192,7 +208,7 @@ class Regression(Conventions):
         if model.robust == CLUSTERED:
             raise ValueError("robust='cluster': a path has no standard errors that clusters could matter to")
         given = Given(y, sample_weight, offset, trials, frequencies=frequencies)
-        data = prepared(X, given, model.family, self._classify)
+        data = prepared(X, given, model.family, 2 * self._classify)
         return paths.path(data.rows, model, alphas)
 
     def cost(self, n: int, k: int, p: int, machine: Machine | None = None, iterations: int = 6) -> Cost:
@@ -211,13 +227,7 @@ class Regression(Conventions):
 
     def _remember(self, data: Prepared, X: Any) -> None:
         """Keep the columns, names and classes of the data."""
-        self._coding, self._target, self._notes, self._facts = data.coding, data.target, data.notes, data.facts
-        self.__dict__.pop("feature_names_in_", None)
-        self.n_features_in_ = data.rows.X.shape[1]
-        if data.coding is not None:
-            self.n_features_in_ = len(data.coding.columns)
-            if not is_frame(X) or all(isinstance(name, str) for name in X.columns):
-                self.feature_names_in_ = np.array([column.name for column in data.coding.columns], object)
+        super()._remember(data, X)
         self._with_offset = data.rows.offset is not None
         self._labelled = self._classify and data.rows.trials is None
         if self._classify:
@@ -255,6 +265,8 @@ class Regression(Conventions):
     def _linear(self, X: Any, offset: Any) -> Applied:
         """Return the linear predictor of X's rows; warn if the model was fitted with an offset, and there is none."""
         self._check_fitted()
+        if self._absorbs:
+            raise ValueError("the model was fitted with absorbed effects, which are not known: there is no prediction")
         if offset is None and self._with_offset:
             warnings.warn(
                 "the model was fitted with an offset, and none is given here: it counts as 0 (offset=...)", stacklevel=3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,16 @@ CLUSTERED = "cluster"
 ROBUST = ("HC0", "HC1", "HC2", "HC3", CLUSTERED)
 _KINDS = ", ".join(ROBUST)
 LARGEST = 1024  # coefficients, beyond which there is no Hessian
+
+
+class Absorbed(NamedTuple):
+    """The number of parameters of absorbed effects, and of those that count with clustered errors: see `absorbing`."""
+
+    parameters: int
+    clustered: int
+
+
+NONE_ABSORBED = Absorbed(0, 0)
 
 
 @dataclass(frozen=True)
@@ -28,6 +38,7 @@ class Rows:
         row of m trials with a share y of successes is m rows of one trial, m·y of them successes.
     names : of the k columns, the same on every process.
     clusters : (n_local,) labels, equal ones of rows that vary together; or None.
+    absorb : columns (n_local,) of labels whose effects are to be absorbed.   absorbed : those that have been.
     frequencies : (n_local,) whole numbers: a row of frequency f is f equal rows, in every result; or None (ones).
     """
 
@@ -39,6 +50,8 @@ class Rows:
     names: tuple[str, ...] = ()
     clusters: np.ndarray | None = None
     frequencies: np.ndarray | None = None
+    absorb: tuple[np.ndarray, ...] = ()
+    absorbed: Absorbed = NONE_ABSORBED
 
 
 @dataclass(frozen=True)
@@ -109,14 +122,15 @@ def product(*factors: np.ndarray | None) -> np.ndarray | None:
 class Solution:
     """A fitted model; the same bytes on every process.
 
-    alpha : of the model.   coef : (k,);  intercept : 0.0 if there is none.
+    alpha : of the model.   coef : (k,);  intercept : 0.0 if there is none.  Of a multinomial model of K classes
+        (K - 1, k) and (K - 1,), without the reference, and d is (K - 1)·(k + intercept), class by class.
     covariance : (d, d) of the estimates, d = k + intercept, intercept first; dispersion · inverse Fisher information.
         robust_covariance : the sandwich.  None where a penalty makes them meaningless (alpha > 0), and with more
         than 1024 coefficients.  Rows and columns of coefficients left out as collinear (see notes) are NaN.
     dispersion : Pearson's chi²/df_resid of families with a free dispersion (gaussian, gamma, quasi-poisson, ...); 1
         of others.
     n_rows : of positive weight, each counted as often as its frequency.
-    df_resid : n_rows less the coefficients that are not left out.
+    df_resid : n_rows less the coefficients that are not left out, and the parameters of absorbed effects.
     log_likelihood : at the estimates; for aic and bic.  None of quasi families.
     converged : gradient_norm is at most tol; or it is at most 1e-8, and rounding allows no further progress.
     gradient_norm : the largest component of the objective's gradient (of its minimum-norm subgradient, where there is
@@ -132,7 +146,7 @@ class Solution:
     """
 
     coef: np.ndarray
-    intercept: float
+    intercept: Any
     n_iter: int
     converged: bool
     objective: float

@@ -31,6 +31,7 @@ class Given(NamedTuple):
     trials: Any = None
     clusters: Any = None
     frequencies: Any = None
+    absorb: tuple[Any, ...] = ()
 
 
 class Prepared(NamedTuple):
@@ -55,13 +56,13 @@ class _Parts(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-_CALLED = Given("y", "sample_weight", "offset", "trials", "clusters", "frequencies")
+_CALLED = Given("y", "sample_weight", "offset", "trials", "clusters", "frequencies", ("absorb",))
 
 
-def prepared(X: Any, given: Given, family: Family, classify: bool) -> Prepared:
+def prepared(X: Any, given: Given, family: Family, classes: int) -> Prepared:
     """Return this process's rows of the problem.  Collective.
 
-    classify : y has labels of any kind, two of them; else numbers, or with a binomial family two texts.
+    classes : how many different labels y may have, of any kind; 0: it has numbers, or with a binomial family two texts.
     Cost: a superstep in which all agree that the data are sound, with one more for a table, beside reading it.
     Raises DataError, TypeError or OSError, the same on every process.
     """
@@ -74,7 +75,7 @@ def prepared(X: Any, given: Given, family: Family, classify: bool) -> Prepared:
             parts = parts._replace(vectors=parts.vectors._replace(y=parts.vectors.y.astype(bool)))
     else:
         parts, target = _of_arrays(data, given), "y"
-    return _checked(parts, target, family, classify)._replace(facts=_facts(parts.coding, given))
+    return _checked(parts, target, family, classes)._replace(facts=_facts(parts.coding, given))
 
 
 def _facts(coding: Coding | None, given: Given) -> tuple[tuple[str, str], ...]:
@@ -83,24 +84,30 @@ def _facts(coding: Coding | None, given: Given) -> tuple[tuple[str, str], ...]:
     levels = [f"{column.name} {column.reference!r}" for column in columns if column.levels]
     facts = [("reference levels", ", ".join(levels))] if levels else []
     facts += [
-        (name, f"column {each}" if isinstance(each, str) else "an array")
+        (name, ", ".join(f"column {one}" if isinstance(one, str) else "an array" for one in _several(each)))
         for name, each in zip(Given._fields[1:], given[1:], strict=True)
-        if each is not None
+        if _several(each)
     ]
     return tuple(facts)
 
 
+def _several(given: Any) -> tuple[Any, ...]:
+    """Return what was given for one role, which may be nothing, or several columns."""
+    return given if isinstance(given, tuple) else () if given is None else (given,)
+
+
 def _of_arrays(data: Any, given: Given) -> _Parts:
     found = matrix_of(data)
-    vectors = [
+    vectors: list[Any] = [
         None if each is None else vector_of(each, found.bounds, what)
-        for each, what in zip(given, _CALLED, strict=True)
+        for each, what in zip(given[:-1], _CALLED[:-1], strict=True)
     ]  # fmt: skip
-    return _Parts(found.values, tuple(f"x{k}" for k in range(found.shape[1])), Given(*vectors))
+    absorb = tuple(vector_of(each, found.bounds, "absorb") for each in given.absorb)
+    return _Parts(found.values, tuple(f"x{k}" for k in range(found.shape[1])), Given(*vectors)._replace(absorb=absorb))
 
 
 def _of_table(table: Table, given: Given) -> _Parts:
-    roles = list(dict.fromkeys(each for each in given if isinstance(each, str)))
+    roles = list(dict.fromkeys(each for each in (*given[:-1], *given.absorb) if isinstance(each, str)))
     for name in roles:
         table.column(name)
     columns = [name for name in table.names if name not in roles]
@@ -109,22 +116,26 @@ def _of_table(table: Table, given: Given) -> _Parts:
     coding, kept, notes = coding_of(table, columns, roles)
     rows: Any = slice(None) if kept is None else np.concatenate([np.empty(0, bool), *kept])
     bounds = np.concatenate([[0], np.cumsum(table.counts)])
-    vectors = [
-        None if each is None else part_of(table, each, rows) if isinstance(each, str)
-        else vector_of(each, bounds, what)[rows]
-        for each, what in zip(given, _CALLED, strict=True)
-    ]  # fmt: skip
+
+    def own(value: Any, what: str) -> Any:
+        return part_of(table, value, rows) if isinstance(value, str) else vector_of(value, bounds, what)[rows]
+
+    called = zip(given[:-1], _CALLED[:-1], strict=True)
+    vectors: list[Any] = [None if each is None else own(each, what) for each, what in called]
+    absorb = tuple(own(each, "absorb") for each in given.absorb)
 
     def place(row: int) -> str:
         return f"{table.source}: {table.place(row if kept is None else int(np.flatnonzero(rows)[row]))}"
 
-    return _Parts(matrix(table, coding, kept), coding.names, Given(*vectors), coding, place, notes)
+    return _Parts(
+        matrix(table, coding, kept), coding.names, Given(*vectors)._replace(absorb=absorb), coding, place, notes
+    )
 
 
-def _looked_at(parts: _Parts, target: str, family: Family, classify: bool) -> Prepared:
+def _looked_at(parts: _Parts, target: str, family: Family, classes: int) -> Prepared:
     """Return the rows as numbers, after all processes have looked at theirs."""
     looked_at: list[Any] = []
-    labelled = classify and parts.vectors.trials is None
+    labelled = classes > 0 and parts.vectors.trials is None
 
     def look() -> LabelFacts:
         weights, offset, trials, frequencies = (
@@ -133,7 +144,11 @@ def _looked_at(parts: _Parts, target: str, family: Family, classify: bool) -> Pr
         )  # fmt: skip
         if trials is not None and not family.proportions:
             raise DataError(f"trials are of binomial models; this one is {family}")
-        _check_labels(parts.vectors.clusters)
+        for labels, what in (
+            (parts.vectors.clusters, "clusters"),
+            *((each, "absorb") for each in parts.vectors.absorb),
+        ):
+            _check_labels(labels, what)
         y, texts = _response(parts.vectors.y)
         if texts and not labelled and (not family.proportions or trials is not None):
             raise DataError(
@@ -147,41 +162,41 @@ def _looked_at(parts: _Parts, target: str, family: Family, classify: bool) -> Pr
         looked_at.extend([numbers(parts.values, "X"), y, weights, offset, trials, frequencies])
         if parts.place is not None and not texts and not labelled:
             _check_possible(y, family, target, parts.place)
-        return facts_of(y, product(weights, frequencies), labelled or texts)
+        return facts_of(y, product(weights, frequencies), max(classes, 2) if labelled or texts else 0)
 
     told = agreed(look)
     X, y, weights, offset, trials, frequencies = looked_at
     check_weights(told, weights is not None)
     notes = parts.notes
-    classes = np.arange(2) if classify else None
+    labels = np.arange(2) if classes else None
     if any(facts.labels for facts in told):
-        labels = classes_of(told, target)
+        labels = np.array(classes_of(told, target, max(classes, 2)), y.dtype)
         if not labelled:
-            notes += (f"{target} is 1 for {labels[1]!r}, 0 for {labels[0]!r}",)
-        classes, y = np.array(labels, y.dtype), (y == labels[1]).astype(float)
-    rows = Rows(X, y, weights, offset, trials, parts.names, parts.vectors.clusters, frequencies)
-    return Prepared(rows, target, parts.coding, classes, notes)
+            notes += (f"{target} is 1 for {str(labels[1])!r}, 0 for {str(labels[0])!r}",)
+        y = np.minimum(np.searchsorted(labels, y), len(labels) - 1).astype(float)  # rows without weight may have others
+    rows = Rows(X, y, weights, offset, trials, parts.names, parts.vectors.clusters, frequencies, parts.vectors.absorb)
+    return Prepared(rows, target, parts.coding, labels, notes)
 
 
-def _of_checked(costs: Costs, parts: _Parts, target: str, family: Family, classify: bool) -> Prepared:
+def _of_checked(costs: Costs, parts: _Parts, target: str, family: Family, classes: int) -> Prepared:
     """Declare the look at the rows: files are read in a run without values too, and then looked at."""
     if not is_abstract(parts.values):
-        found = _looked_at(parts, target, family, classify)
+        found = _looked_at(parts, target, family, classes)
         of = found.rows
         shapes = {name: costs.shape_of(getattr(of, name)) for name in ("X", "y", "weights", "offset", "trials")}
         return found._replace(rows=replace(of, **shapes, frequencies=costs.shape_of(of.frequencies)))
-    labelled = classify and parts.vectors.trials is None
+    labelled = classes > 0 and parts.vectors.trials is None
     labels = np.arange(2 * labelled).astype(parts.vectors.y.dtype)
     agreed(lambda: LabelFacts(True, labels.tolist(), labels.tolist()))
     vectors = parts.vectors
-    rows = Rows(parts.values, *vectors[:4], parts.names, vectors.clusters, vectors.frequencies)
-    return Prepared(rows, target, None, np.arange(2) if classify else None, ())
+    rows = Rows(parts.values, *vectors[:4], parts.names, vectors.clusters, vectors.frequencies, vectors.absorb)
+    return Prepared(rows, target, None, np.arange(2) if classes else None, ())
 
 
 @declares(_of_checked)
-def _checked(parts: _Parts, target: str, family: Family, classify: bool) -> Prepared:
+def _checked(parts: _Parts, target: str, family: Family, classes: int) -> Prepared:
     """Return the rows as numbers.  Collective: all processes agree that theirs are sound."""
-    return _looked_at(parts, target, family, classify)
+    return _looked_at(parts, target, family, classes)
 
 
 def _numeric(vectors: Given) -> tuple[Any, Any, Any, Any]:
@@ -203,12 +218,12 @@ def _response(values: Any) -> tuple[np.ndarray, bool]:
     return found if found.dtype.kind in "biu" else found.astype(np.float64), False
 
 
-def _check_labels(clusters: Any) -> None:
-    """Raise DataError if a row has no label of its cluster."""
-    if clusters is None or clusters.dtype.kind not in "fO":
+def _check_labels(labels: Any, what: str) -> None:
+    """Raise DataError if a row has no label."""
+    if labels is None or labels.dtype.kind not in "fO":
         return
-    if any(label is None or label != label for label in clusters.tolist()):
-        raise DataError("clusters has missing labels: each row is in one")
+    if any(label is None or label != label for label in labels.tolist()):
+        raise DataError(f"{what} has missing labels: each row is in one")
 
 
 def _check_possible(y: np.ndarray, family: Family, target: str, place: Callable[[int], str]) -> None:

@@ -8,8 +8,6 @@ import numpy as np
 
 from bsp.algorithms.glm.errors import DataError
 
-_FEW = 10  # labels that are told
-
 
 class LabelFacts(NamedTuple):
     """One process's labels and weights, from which all processes decide the classes."""
@@ -19,18 +17,21 @@ class LabelFacts(NamedTuple):
     present: list[Any]  # those of rows with a weight
 
 
-def facts_of(values: np.ndarray, weights: np.ndarray | None, labelled: bool) -> LabelFacts:
-    """Return the facts of this process's part.  Raises DataError if values are no labels."""
+def facts_of(values: np.ndarray, weights: np.ndarray | None, most: int) -> LabelFacts:
+    """Return the facts of this process's part.  Raises DataError if values are no labels.
+
+    most : different labels that there may be; 0: they are numbers.
+    """
     some = values if weights is None else values[weights > 0]
-    if not labelled:
+    if not most:
         return LabelFacts(bool(some.size), [], [])
     if values.dtype.kind == "f" and (values != np.round(values)).any():
         raise DataError(
-            "Unknown label type: continuous. A classifier needs labels of two classes; "
+            "Unknown label type: continuous. A classifier needs labels of classes; "
             "proportions are for GLM(family='binomial')"
         )
     try:
-        labels, present = (np.unique(each)[:_FEW].tolist() for each in (values, some))
+        labels, present = (np.unique(each)[: most + 1].tolist() for each in (values, some))
     except TypeError:
         raise DataError("Unknown label type: labels of different types in one y") from None
     return LabelFacts(bool(some.size), labels, present)
@@ -44,18 +45,21 @@ def check_weights(told: list[LabelFacts], weighted: bool) -> None:
         raise DataError("Sample weights must contain at least one non-zero number.")
 
 
-def classes_of(told: list[LabelFacts], target: str) -> list[Any]:
-    """Return the two labels, sorted.  Raises DataError if there are more, or fewer."""
+def classes_of(told: list[LabelFacts], target: str, most: int) -> list[Any]:
+    """Return the labels that rows with a weight have, sorted.  Raises DataError if there are more, or one."""
     found = sorted({label for facts in told for label in facts.labels})
-    if len(found) > 2:
+    if len(found) > most:
         shown = ", ".join(map(repr, found[:3])) + ", ..." * (len(found) > 3)
+        if most > 2:
+            raise DataError(f"{target} has more than {most} different labels ({shown}): too many classes")
         raise DataError(
-            f"Only binary classification is supported. The type of the target is multiclass: {target} has {shown}"
+            f"Only binary classification is supported. The type of the target is multiclass: {target} has {shown}; "
+            "MultinomialRegression is for more than two classes"
         )
     present = sorted({label for facts in told for label in facts.present})
     if len(present) < 2:
         raise DataError(f"there is only one class: every {target} is {present[0]!r}; a classifier needs two classes")
-    return found
+    return present
 
 
 def shares(successes: np.ndarray, trials: np.ndarray) -> np.ndarray:

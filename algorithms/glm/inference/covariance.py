@@ -24,7 +24,7 @@ from bsp.algorithms.glm.problem import CLUSTERED, LARGEST, Model, Solution
 from bsp.algorithms.glm.solvers.basis import NEAR, digits_left
 from bsp.algorithms.glm.solvers.objective import Objective, half, unpacked
 from bsp.algorithms.glm.solvers.passes import Gram, chunk_length, chunks, is_sparse, predictor
-from bsp.algorithms.glm.solvers.semidefinite import condition, explained, factor
+from bsp.algorithms.glm.solvers.semidefinite import condition, factor
 from bsp.algorithms.glm.solvers.survey import Survey
 
 LEVERED: dict[bool | str, int] = {"HC2": 1, "HC3": 2}  # the powers of 1 - leverage
@@ -127,11 +127,11 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
     if of.d > LARGEST and not model.alpha:
         notes += (f"{of.d} coefficients: beyond {LARGEST} there are no standard errors",)
     covariance = robust = None
-    clusters = 0
+    clusters, absorbed = 0, of.rows.absorbed
     if needed:
         bread = factor(known[bread_name], kept)
         if not state.separated:
-            dependent = explained(known[bread_name], bread, of.kept_names, model.fit_intercept, kept)
+            dependent = objective.explained(known[bread_name], bread, kept)
             notes += tuple(f"{what} at the estimates: it has no standard error" for what in dependent)
             lost = condition(known[bread_name], bread)
             if lost > NEAR:
@@ -145,15 +145,15 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
             outer = factor(known["hessian"], kept).inverse(of.d)
             if model.robust in LEVERED:
                 known["meat"] = levered_meat(of, point.beta, covariance, LEVERED[model.robust])
-            small = of.n_rows / max(of.n_rows - len(kept), 1) if model.robust == "HC1" else 1.0
+            small = of.n_rows / max(of.n_rows - len(kept) - absorbed.parameters, 1) if model.robust == "HC1" else 1.0
             if model.robust == CLUSTERED:
                 scores = clustered_scores(of, point.beta)
                 known["meat"], clusters = scores
-                small = scores.correction(of.n_rows, len(kept))
+                small = scores.correction(of.n_rows, len(kept) + absorbed.clustered)
                 if clusters <= len(kept):
                     notes += (f"{clusters} clusters for {len(kept)} coefficients: clustered errors need more of them",)
             robust = of.covariance_outside(small * (outer @ known["meat"] @ outer), kept)
-    df_resid = of.n_rows - len(kept)
+    df_resid = of.n_rows - len(kept) - absorbed.parameters
     dispersion: Any = 1.0
     if of.family.free_dispersion:
         enough = df_resid > 0

@@ -46,7 +46,7 @@ def wald(summary: Summary, hypothesis: Any, value: Any = 0.0) -> HypothesisTest:
     covariance = found.robust_covariance if model.robust else found.covariance
     if covariance is None:
         raise ValueError("a penalised fit, or one of too many coefficients, has no covariance to test by")
-    estimates = np.append([found.intercept] if model.fit_intercept else [], found.coef)
+    estimates = summary.estimates
     d = len(estimates)
     if isinstance(hypothesis, str) or (len(hypothesis) and isinstance(hypothesis[0], str)):
         names = [hypothesis] if isinstance(hypothesis, str) else list(hypothesis)

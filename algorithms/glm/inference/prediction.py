@@ -7,7 +7,7 @@ each process has its rows: predictions are arrays dealt like them, sums are take
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -30,10 +30,16 @@ from bsp.arrays.procedures import Array, Axis, layout_of, made_of, world
 
 if TYPE_CHECKING:
     from bsp.algorithms.glm.estimators import Regression
+    from bsp.algorithms.glm.multinomial.estimator import MultinomialRegression
+
+    Model: TypeAlias = Regression | MultinomialRegression
 
 
 class Applied(NamedTuple):
-    """The linear predictor of this process's rows; of all rows where X is whole."""
+    """The linear predictor of this process's rows; of all rows where X is whole.
+
+    eta : (n,); of a multinomial model (n, classes).
+    """
 
     eta: Any
     bounds: np.ndarray | None  # of dealt rows: where each process's begin
@@ -118,7 +124,7 @@ def whole_vector(value: Any, n: int, what: str) -> np.ndarray:
     return found
 
 
-def applied(model: Regression, X: Any, offset: Any) -> Applied:
+def applied(model: Model, X: Any, offset: Any) -> Applied:
     """Return the linear predictor of X's rows, with the layout of the rows.  Collective unless X is whole.
 
     Cost: nothing of a whole X; of a file or table that of reading it and one superstep.
@@ -145,11 +151,11 @@ def applied(model: Regression, X: Any, offset: Any) -> Applied:
     elif table is None:
         whole = whole_matrix(X)
         model._check_features(whole.shape[1], None)
-        if whole.shape[1] != len(model.coef_):
+        if whole.shape[1] != model.coef_.shape[-1]:
             raise DataError("the model was fitted to a table with columns of text; it takes tables with the same ones")
         values = numbers(whole, "X")
         check_finite(getattr(values, "data", values) if not isinstance(values, np.ndarray) else values, "X")
-    eta = values @ model.coef_ + model.intercept_
+    eta = values @ model.coef_.T + model.intercept_
     found_rows = Applied(eta, bounds, table, values)
     if offset is not None:
         found_rows = found_rows._replace(eta=eta + numbers(found_rows._vector(offset, "offset"), "offset"))
@@ -171,7 +177,7 @@ def _named(frame: Any) -> bool:
     return all(isinstance(name, str) for name in frame.columns)
 
 
-def _of_frame(model: Regression, frame: Any) -> np.ndarray:
+def _of_frame(model: Model, frame: Any) -> np.ndarray:
     """Return all rows of a data frame in the coding that the model was fitted with."""
     coding = model._coding
     if coding is None:

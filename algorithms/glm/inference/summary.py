@@ -67,10 +67,16 @@ class Summary:
         return (*(("intercept",) if self.model.fit_intercept else ()), *(names or (f"x{j}" for j in range(k))))
 
     @property
+    def estimates(self) -> np.ndarray:
+        """The coefficients (d,) in the order of their names."""
+        found = self.solution
+        return np.append([found.intercept] if self.model.fit_intercept else [], found.coef)
+
+    @property
     def coefficients(self) -> list[Coefficient]:
         """The lines of all coefficients."""
         found = self.solution
-        estimates = np.append([found.intercept] if self.model.fit_intercept else [], found.coef)
+        estimates = self.estimates
         covariance = found.robust_covariance if self.model.robust else found.covariance
         errors = np.full(estimates.shape, np.nan) if covariance is None else np.sqrt(np.diag(covariance))
         with np.errstate(divide="ignore", invalid="ignore"):

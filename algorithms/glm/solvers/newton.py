@@ -16,7 +16,7 @@ import numpy as np
 import bsp
 from bsp.algorithms.glm.solvers.collinear import is_near
 from bsp.algorithms.glm.solvers.objective import Objective, ObjectivePoint
-from bsp.algorithms.glm.solvers.semidefinite import explained, factor
+from bsp.algorithms.glm.solvers.semidefinite import factor
 
 SUFFICIENT = 1e-4  # of the decrease that the slope promises
 ROUNDING = 1e-10  # a relative change of the objective that rounding may have made
@@ -94,9 +94,10 @@ def _begin(objective: Objective, first: ObjectivePoint, state: bsp.State) -> Non
     if not objective.lasso:
         found = factor(first.curvature)
         state.kept = found.kept
-        dependent = explained(first.curvature, found, objective.of.kept_names, objective.of.model.fit_intercept)
+        dependent = objective.explained(first.curvature, found)
         state.notes = tuple(f"{what}: it is left out, with coefficient 0" for what in dependent)
-        state.near = objective.of.basis is None and is_near(objective.of, first.curvature, state.kept)
+        plain = objective.rebased and objective.of.basis is None
+        state.near = plain and is_near(objective.of, first.curvature, state.kept)
 
 
 def _good(found: ObjectivePoint, norm: Any, state: bsp.State) -> Any:

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bsp.algorithms.glm.errors import DataError
-from bsp.algorithms.glm.solvers.passes import add_up
+from bsp.algorithms.glm.solvers.passes import Sums, add_up
+from bsp.algorithms.glm.solvers.semidefinite import Factored, explained
 from bsp.algorithms.glm.solvers.survey import Survey, look_for_nonfinite
 
 EPS = float(np.finfo(float).eps)
@@ -44,7 +45,12 @@ def unpacked(upper: np.ndarray, d: int) -> np.ndarray:
 
 
 class Objective:
-    """Evaluates the objective, and holds the units of its gradient."""
+    """Evaluates the objective, and holds the units of its gradient.
+
+    rebased : whether a fit goes on in orthogonal coordinates where columns are nearly collinear.
+    """
+
+    rebased = True
 
     def __init__(self, of: Survey) -> None:
         self.of = of
@@ -55,21 +61,44 @@ class Objective:
 
     def at(self, beta: np.ndarray, curvature: str = "full") -> ObjectivePoint:
         """Return value, gradient, and "full", "diagonal" or no ("none") curvature.  Collective: one superstep."""
-        loss, gradient, bend = add_up(self.of, beta, curvature)
+        loss, gradient, bend = self.sums(beta, curvature)
         d = len(gradient)
         parts = [np.reshape(loss, 1), gradient]
         if bend is not None:
             parts.append(bend[half(d)] if curvature == "full" else bend)
         with np.errstate(over="ignore", invalid="ignore"):
             sums = self.of.proc.allreduce(np.concatenate(parts)) / self.of.sum_weights
-            ridged = self.ridge * self.penalised
-            value = sums[0] + 0.5 * (ridged * beta) @ beta + self.lasso * (self.penalised @ np.abs(beta))
-            gradient = sums[1 : d + 1] + ridged * beta
+            value = sums[0] + self.penalty(beta)
+            gradient = sums[1 : d + 1] + self.ridged(beta)
             if curvature == "full":
-                bend = unpacked(sums[d + 1 :], d) + np.diag(ridged)
+                bend = unpacked(sums[d + 1 :], d) + self._ridge_matrix()
             elif curvature == "diagonal":
-                bend = sums[d + 1 :] + ridged
+                bend = sums[d + 1 :] + self._ridge_diagonal()
         return ObjectivePoint(beta, value, gradient, bend)
+
+    def penalty(self, beta: np.ndarray) -> Any:
+        """Return the penalty at beta."""
+        return 0.5 * self.ridged(beta) @ beta + self.lasso * (self.penalised @ np.abs(beta))
+
+    def sums(self, beta: np.ndarray, curvature: str) -> Sums:
+        """Return the sums over this process's rows."""
+        return add_up(self.of, beta, curvature)
+
+    def ridged(self, beta: np.ndarray) -> np.ndarray:
+        """Return the gradient of the ridge."""
+        found: np.ndarray = self._ridge_diagonal() * beta
+        return found
+
+    def _ridge_diagonal(self) -> np.ndarray:
+        return self.ridge * self.penalised
+
+    def _ridge_matrix(self) -> np.ndarray:
+        return np.diag(self._ridge_diagonal())
+
+    def explained(self, curvature: np.ndarray, by: Factored, among: np.ndarray | None = None) -> tuple[str, ...]:
+        """Return a sentence on each column, of those `among` (None: all), that was left out: what it is made of."""
+        nothing = "explained by the absorbed effects" if self.of.rows.absorbed.parameters else "0 everywhere"
+        return explained(curvature, by, self.of.kept_names, self.of.model.fit_intercept, among, nothing)
 
     def units(self, first: ObjectivePoint) -> np.ndarray:
         """Return the units (d,) of the gradient's components, from the first point: see `Solution.gradient_norm`.
@@ -91,11 +120,14 @@ class Objective:
                 "the objective at the start is beyond the range of numbers: scale the columns, or start nearer"
             )
         bend = first.curvature if first.curvature.ndim == 1 else np.diagonal(first.curvature)
-        rounding = EPS * self.of.family.rounding(self.of.constant)
-        spread = np.maximum(self.of.null_chi2 / self.of.sum_weights, rounding)  # of the null model's residual, squared
-        units = np.sqrt(np.maximum(bend - self.ridge * self.penalised, 0.0) * spread)
+        units = np.sqrt(np.maximum(bend - self._ridge_diagonal(), 0.0) * self._spread())
         found: np.ndarray = np.where(units > 0, units, 1.0)
         return found
+
+    def _spread(self) -> Any:
+        """Return the mean square of the null model's residual, at least that of rounding."""
+        rounding = EPS * self.of.family.rounding(self.of.constant)
+        return np.maximum(self.of.null_chi2 / self.of.sum_weights, rounding)
 
     def slope(self, point: ObjectivePoint) -> np.ndarray:
         """Return the minimum-norm subgradient (d,)."""

@@ -82,11 +82,16 @@ def _swept(a: np.ndarray, limit: float) -> np.ndarray:
 
 
 def explained(
-    a: np.ndarray, by: Factored, names: tuple[str, ...], intercept: bool, among: np.ndarray | None = None
+    a: np.ndarray,
+    by: Factored,
+    names: tuple[str, ...],
+    intercept: bool,
+    among: np.ndarray | None = None,
+    nothing: str = "0 everywhere",
 ) -> tuple[str, ...]:
     """Return a sentence on each column, of those `among` (None: all), that was left out: what it is made of.
 
-    names : of the columns, without the intercept's.
+    names : of the columns, without the intercept's.   nothing : what a column of zeros is, where there is none.
     """
     sentences = []
     for j in np.setdiff1d(np.arange(len(a)) if among is None else among, by.kept):
@@ -95,6 +100,6 @@ def explained(
             share = by.solve(a[:, j]) * np.sqrt(np.maximum(a.diagonal(), 0) / a[j, j])
             others = np.flatnonzero(np.abs(share) > 1e-6)
         made_of = [names[i - intercept] for i in others if i >= intercept]
-        what = f"a combination of {', '.join(made_of)}" if made_of else "constant" if intercept else "0 everywhere"
+        what = f"a combination of {', '.join(made_of)}" if made_of else "constant" if intercept else nothing
         sentences.append(f"column {names[j - intercept]} is {what}")
     return tuple(sentences)

@@ -9,6 +9,9 @@ Source: Albert & Anderson, Biometrika 71 (1984); Correia, Guimaraes & Zylkin, ar
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 
 import bsp
@@ -19,6 +22,8 @@ from bsp.algorithms.glm.solvers.survey import Survey
 SLIGHT = 1e-6  # of the largest: what rounding and unfinished columns leave of 0
 STILL = 1e-3  # of the coefficients: a last step that is longer shows that they are on their way
 
+Certificate = tuple[np.ndarray, bool]  # a direction, and whether it separates completely
+
 
 def separation(objective: Objective, state: bsp.State) -> str | None:
     """Return a sentence on the separation, if there is one, else None.  Collective.
@@ -26,18 +31,29 @@ def separation(objective: Objective, state: bsp.State) -> str | None:
     Cost: nothing if the coefficients stand still; else W = 4nk/p, one superstep of 6 words.
     """
     of = objective.of
-    can_be = of.family.lowest is not None or of.family.highest is not None
-    if not can_be or of.model.alpha:
+    if (of.family.lowest is None and of.family.highest is None) or of.model.alpha:
         return None
+    found = certificate(of, state, _tested)
+    if found is None:
+        return None
+    direction, completely = found
+    slopes = slice(int(of.model.fit_intercept), None)
+    scaled = direction[slopes] * state.units[slopes] if of.basis is None else of.basis.scaled(direction[slopes])
+    return sentence(of.kept_names, np.abs(scaled), completely)
+
+
+def certificate(of: Any, state: bsp.State, tested: Callable[[Any, np.ndarray], np.ndarray]) -> Certificate | None:
+    """Return a direction that separates the rows, and whether it does so completely; None if none is seen.
+
+    tested : returns over all rows the most that one goes against a direction, and the extreme sizes along it.
+    """
     moved, beta = np.abs(state.moved * state.units), np.abs(state.point.beta * state.units)
     if state.converged and moved.max() <= STILL * beta.max():
         return None
     for name, direction in (("moved", state.moved), ("beta", state.point.beta)):
-        against, largest, smallest = _tested(of, direction)
+        against, largest, smallest = tested(of, direction)
         if largest > 0 and against <= SLIGHT * largest and (name == "moved" or against < 0):
-            slopes = slice(int(of.model.fit_intercept), None)
-            scaled = direction[slopes] * state.units[slopes] if of.basis is None else of.basis.scaled(direction[slopes])
-            return _said(of, scaled, bool(smallest > SLIGHT * largest))
+            return direction, bool(smallest > SLIGHT * largest)
     return None
 
 
@@ -59,10 +75,10 @@ def _tested(of: Survey, direction: np.ndarray) -> np.ndarray:
     return found * [1.0, 1.0, -1.0]
 
 
-def _said(of: Survey, scaled: np.ndarray, completely: bool) -> str:
-    columns = np.abs(scaled)
-    largest = columns.max(initial=0.0)
-    names = [of.kept_names[j] for j in np.flatnonzero(columns > 1e-3 * largest)] if largest > 0 else []
+def sentence(columns: Sequence[str], parts: np.ndarray, completely: bool) -> str:
+    """Return a sentence on a separation by columns, of which these are their parts in the direction."""
+    largest = parts.max(initial=0.0)
+    names = [columns[j] for j in np.flatnonzero(parts > 1e-3 * largest).tolist()] if largest > 0 else []
     by = f" by {', '.join(names)}" if len(names) <= 10 else f" by a combination of {len(names)} columns"
     how = "completely" if completely else "quasi-completely"
     return (

@@ -146,16 +146,16 @@ def survey(rows: Rows, model: Model) -> Survey:
         raise ValueError("there are no columns and there is no intercept: nothing to fit")
     proc = world().private
     family: Family = model.family
-    wrong = _wrong(rows, family)
+    wrong = wrong_row(rows, family)
     y = rows.y
     weights = product(rows.weights, rows.trials, rows.frequencies)
     w = np.ones(y.shape) if weights is None else weights
     sums = np.zeros(7 + 2 * rows.X.shape[1])
     if wrong is None:
-        some, sampled = _sampled(rows.X)
+        some, sampled = sampled_columns(rows.X)
         sums = np.concatenate(
             [
-                np.stack([_counted(w, rows), w.sum(), w @ y, w @ (1 - y), _closed_form(family, w, y, rows.offset)]),
+                np.stack([counted_rows(w, rows), w.sum(), w @ y, w @ (1 - y), _closed_form(family, w, y, rows.offset)]),
                 [0.0, some],
                 sampled,
             ]
@@ -164,11 +164,11 @@ def survey(rows: Rows, model: Model) -> Survey:
         sums[5] = 1.0
     n_rows, total, successes, failures, closed, bad, some, *_ = sums = proc.allreduce(sums)
     if bad:
-        _say_wrong(proc, len(y), wrong)
+        say_wrong(proc, len(y), wrong)
     _possible(family, n_rows, total, successes, failures)
-    shift = _shift(sums[7:], some) if model.fit_intercept else None
+    shift = shift_of(sums[7:], some) if model.fit_intercept else None
     if shift is not None and not isinstance(rows.X, np.ndarray):
-        rows = replace(rows, X=_less(rows.X, shift))
+        rows = replace(rows, X=less_shift(rows.X, shift))
     constant = _constant(proc, family, rows, w, (total, successes, failures, closed))
     least, above, chi2 = proc.allreduce(np.stack(_null(family, rows, w, constant)))
     if np.isnan(chi2) and np.isfinite(above):
@@ -185,7 +185,7 @@ def survey(rows: Rows, model: Model) -> Survey:
 # ------------------------------------------------------------------------------ is it sound?
 
 
-def _wrong(rows: Rows, family: Family) -> tuple[int, str] | None:
+def wrong_row(rows: Rows, family: Family) -> tuple[int, str] | None:
     """Return the first of this process's rows that is impossible, and why."""
     checks = [(~np.isfinite(rows.y), "y = {}", rows.y, "must be a finite number")]
     impossible, must_be = family.wrong(rows.y)
@@ -210,7 +210,7 @@ def _wrong(rows: Rows, family: Family) -> tuple[int, str] | None:
     return min(found, default=None, key=lambda each: each[0])
 
 
-def _say_wrong(proc: bsp.Process, n_local: int, wrong: tuple[int, str] | None) -> None:
+def say_wrong(proc: bsp.Process, n_local: int, wrong: tuple[int, str] | None) -> None:
     """Raise DataError about the first of all rows that is wrong, if there is one.  Collective."""
     first = 0
     for length, found in proc.allgather((n_local, wrong)):
@@ -234,7 +234,7 @@ def look_for_nonfinite(of: Survey) -> None:
             value = X[row, column]
         held = "NaN" if np.isnan(value) else value
         wrong = row, f"column {of.names[column]!r} holds {held}; leave such rows out, or fill the gaps in"
-    _say_wrong(of.proc, X.shape[0], wrong)
+    say_wrong(of.proc, X.shape[0], wrong)
 
 
 def _possible(family: Family, n_rows: float, total: float, successes: float, failures: float) -> None:
@@ -250,7 +250,7 @@ def _possible(family: Family, n_rows: float, total: float, successes: float, fai
 # ------------------------------------------------------------------------ the constant model
 
 
-def _counted(w: np.ndarray, rows: Rows) -> Any:
+def counted_rows(w: np.ndarray, rows: Rows) -> Any:
     """Return the number of rows of positive weight, equal ones counted."""
     return np.count_nonzero(w) if rows.frequencies is None else rows.frequencies[w > 0].sum()
 
@@ -308,7 +308,7 @@ def _iterated(proc: bsp.Process, family: Family, rows: Rows, w: np.ndarray, cons
 # ----------------------------------------------------------------------------------- columns
 
 
-def _sampled(X: Any) -> tuple[int, np.ndarray]:
+def sampled_columns(X: Any) -> tuple[int, np.ndarray]:
     """Sample rows, evenly spaced: return their number, and sums of values and of squares by column."""
     sample = X[:: max(1, X.shape[0] // SAMPLE)]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -316,7 +316,7 @@ def _sampled(X: Any) -> tuple[int, np.ndarray]:
         return sample.shape[0], np.concatenate([np.asarray(each.sum(axis=0)).ravel() for each in (sample, squares)])
 
 
-def _shift(sampled: np.ndarray, some: float) -> np.ndarray | None:
+def shift_of(sampled: np.ndarray, some: float) -> np.ndarray | None:
     """Return about the means of the columns that are far from 0, in few digits, which rounds less; 0 for the others."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         mean, square = sampled.reshape(2, -1) / some
@@ -324,7 +324,7 @@ def _shift(sampled: np.ndarray, some: float) -> np.ndarray | None:
         return np.where(far, mean.astype(np.float32).astype(float), 0.0) if far.any() else None
 
 
-def _less(X: Any, shift: np.ndarray) -> Any:
+def less_shift(X: Any, shift: np.ndarray) -> Any:
     """Return a CSR matrix less its columns' shifts; memory for all values of the columns that are shifted."""
     n, far = X.shape[0], np.flatnonzero(shift)
     ends = np.arange(0, n * len(far) + 1, len(far))

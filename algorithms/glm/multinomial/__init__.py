@@ -1,0 +1,1 @@
+"""Multinomial logistic regression: one of several classes, a linear predictor for each but the reference."""

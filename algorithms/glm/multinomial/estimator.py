@@ -1,0 +1,191 @@
+"""Multinomial logistic regression as an estimator, by scikit-learn's conventions: see `MultinomialRegression`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from bsp.algorithms.glm.conventions import Conventions
+from bsp.algorithms.glm.data.inputs import Column, Rows
+from bsp.algorithms.glm.data.preparing import Given, prepared
+from bsp.algorithms.glm.errors import DataError
+from bsp.algorithms.glm.inference.hypotheses import HypothesisTest, likelihood_ratio, wald
+from bsp.algorithms.glm.inference.prediction import Applied, applied, parted
+from bsp.algorithms.glm.multinomial.fitting import solve_classes
+from bsp.algorithms.glm.multinomial.softmax import Multinomial, probabilities
+from bsp.algorithms.glm.multinomial.summary import ClassSummary
+from bsp.algorithms.glm.problem import Model, Solution, is_number
+from bsp.algorithms.glm.solvers.newton import Progress
+from bsp.arrays.typing import ArrayLike
+
+MOST_CLASSES = 1000
+_ROBUST = (False, True, "HC0", "HC1")
+
+
+class MultinomialRegression(Conventions):
+    """A classifier of two or more classes: the logarithm of the odds of each against a reference is linear in X.
+
+    reference : the label that others are compared with; None: the first in sorted order.
+    alpha : the ridge alpha/2·sum |b_c - mean|² on top of the mean loss, b_c being the coefficients of class c and the
+        mean over all classes: scikit-learn's, which does not depend on the reference; intercepts are not penalised.
+    solver : "newton", "lbfgs", "auto": Newton up to 1024 coefficients of all classes.
+    tol, max_iter : as of `GLM`.   robust : False, True ("HC0"), "HC1": sandwich standard errors.
+
+    After `fit` to rows of K classes, with k columns and d = k + 1 with an intercept, else k:
+    classes_ : (K,), sorted.   reference_ : the label that others are compared with.
+    coef_ : (K, k);  intercept_ : (K,): a row for each class, 0 of the reference.   n_iter_, converged_, deviance_.
+    standard_errors_ : (K, d), intercept first, 0 of the reference.   covariance_ : (D, D), D = (K - 1)·d, class by
+        class without the reference.  Both None if there is a penalty.
+    n_features_in_, feature_names_in_, solution_ : as of `GLM`.
+
+    Cost: n rows on the fullest process: W = i(4nD + n·D(D + d)/2 + D³/3) for i Newton points, each one
+    superstep of 1 + D + D(D + 1)/2 summed words.
+    Source: Agresti, Categorical Data Analysis, 3rd edition, section 8.1.
+    """
+
+    classes_: np.ndarray
+    reference_: Any
+    coef_: np.ndarray
+    intercept_: np.ndarray
+    n_iter_: int
+    converged_: bool
+    deviance_: float
+    covariance_: np.ndarray | None
+    standard_errors_: np.ndarray | None
+    solution_: Solution
+    _estimator_type = "classifier"
+    _several = True
+    _columns: ClassVar[dict[str, tuple[str, ...]]] = {
+        "fit": ("sample_weight", "frequencies"), "predict": (), "score": ("sample_weight",)
+    }  # fmt: skip
+
+    def __init__(
+        self, reference: str | float | None = None, alpha: float = 0.0, solver: str = "auto",
+        fit_intercept: bool = True, tol: float = 1e-10, max_iter: int = 100, robust: bool | str = False,
+    ) -> None:  # fmt: skip
+        self.reference = reference
+        self.alpha = alpha
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.robust = robust
+
+    def fit(
+        self, X: Rows, y: Column, sample_weight: Column | None = None, frequencies: Column | None = None, *,
+        progress: Progress | None = None,
+    ) -> Self:  # fmt: skip
+        """Fit to n rows; return the model.  Collective.
+
+        X : (n, m), as `GLM.fit` takes it.   y : (n,), labels of any kind; with a table it may be a column's name.
+        sample_weight : (n,), multiplies a row's share of the objective.   frequencies : (n,), counts of equal rows.
+        progress : called on every process with iteration, objective and gradient norm.
+        Raises DataError, ValueError, TypeError or OSError, the same on every process, if data cannot be used.
+        """
+        model = self._model()
+        given = Given(y, sample_weight, frequencies=frequencies)
+        data = prepared(X, given, model.family, MOST_CLASSES)
+        assert data.classes is not None
+        place = self._place(data.classes)
+        order = np.append(np.delete(np.arange(len(data.classes)), place), place)  # the reference is the last
+        number = np.argsort(order).astype(float)
+        rows = replace(data.rows, y=number[data.rows.y.astype(int)])
+        self._remember(data, X)
+        self.classes_, self.reference_ = data.classes, data.classes[place]
+        self._others = tuple(str(label) for label in data.classes[order[:-1]])
+        self._keep(solve_classes(rows, model, self._others, progress), model, place)
+        return self
+
+    def _model(self) -> Model:
+        """Return the parameters, checked."""
+        if self.solver not in ("auto", "newton", "lbfgs"):
+            raise ValueError(f"solver={self.solver!r}: one of auto, newton, lbfgs")
+        if self.robust not in _ROBUST:
+            raise ValueError(f"robust={self.robust!r}: one of {', '.join(map(str, _ROBUST))}")
+        robust = self.robust if isinstance(self.robust, str) else bool(self.robust)
+        return Model(
+            Multinomial(), self.alpha, 0.0, bool(self.fit_intercept), self.solver, self.tol, self.max_iter, robust
+        )
+
+    def _place(self, classes: np.ndarray) -> int:
+        """Return the number of the reference among the classes."""
+        found = [0] if self.reference is None else np.flatnonzero(classes == self.reference).tolist()
+        if not found:
+            raise DataError(f"reference={self.reference!r}: no row is of this class; there are {_shown(classes)}")
+        return int(found[0])
+
+    def _keep(self, solution: Solution, model: Model, place: int) -> None:
+        """Keep the solution as fitted attributes."""
+        self.solution_, self._fitted = solution, model
+        self.coef_ = np.insert(solution.coef, place, 0.0, axis=0)
+        self.intercept_ = np.insert(solution.intercept, place, 0.0)
+        self.n_iter_, self.converged_, self.deviance_ = solution.n_iter, solution.converged, solution.deviance
+        self.covariance_ = solution.robust_covariance if model.robust else solution.covariance
+        self.standard_errors_ = None
+        if self.covariance_ is not None:
+            errors = np.sqrt(np.diag(self.covariance_)).reshape(len(self._others), -1)
+            self.standard_errors_ = np.insert(errors, place, 0.0, axis=0)
+
+    def summary(self, level: float = 0.95) -> ClassSummary:
+        """Return coefficients with standard errors, tests and intervals, and the quality of the fit; prints as a table.
+
+        level : of the confidence intervals.
+        """
+        self._check_fitted()
+        if not (is_number(level) and 0 < level < 1):
+            raise ValueError(f"level={level!r}: between 0 and 1")
+        remarks = (*self._notes, f"classes are compared with {str(self.reference_)!r}")
+        return ClassSummary(self.solution_, self._fitted, self._target, level, remarks, self._facts, self._others)
+
+    def wald_test(self, hypothesis: str | Sequence[str] | ArrayLike, value: float | ArrayLike = 0.0) -> HypothesisTest:
+        """Test that coefficients, by name ("bus: income"), or combinations of them have a value: `hypotheses.wald`."""
+        return wald(self.summary(), hypothesis, value)
+
+    def likelihood_ratio_test(self, reduced: MultinomialRegression) -> HypothesisTest:
+        """Test that a fit to some of this one's columns is as good: see `hypotheses.likelihood_ratio`."""
+        return likelihood_ratio(self.summary(), reduced.summary())
+
+    # ---------------------------------------------------------------------------- predicting
+
+    def _linear(self, X: Any) -> Applied:
+        self._check_fitted()
+        return applied(self, X, None)
+
+    def predict_proba(self, X: Rows) -> Any:
+        """Return the probabilities of the classes of each row, (n, K) in the order of `classes_`, dealt as X is."""
+        return self._linear(X).mapped(probabilities)
+
+    def predict(self, X: Rows) -> Any:
+        """Return the most probable label of each row, (n,)."""
+        found = self._linear(X)
+        if found.dealt and self.classes_.dtype.kind not in "biuf":
+            raise DataError("labels that are texts cannot be in an array of bsp.arrays; predict_proba gives numbers")
+        return found.mapped(self._label)
+
+    def _label(self, eta: Any) -> Any:
+        return self.classes_[np.argmax(eta, axis=1)]
+
+    def decision_function(self, X: Rows) -> Any:
+        """Return the linear predictors, (n, K); of two classes the second's less the first's, (n,)."""
+        two = len(self.coef_) == 2 if hasattr(self, "coef_") else False
+        return self._linear(X).mapped(lambda eta: eta[:, 1] - eta[:, 0] if two else eta)
+
+    def score(self, X: Rows, y: Column, sample_weight: Column | None = None) -> float:
+        """Return the share of labels that are right, by weight."""
+
+        def parts(eta: Any, y: Any, weights: Any) -> list[Any]:
+            return [weights.sum(), weights @ (self._label(eta) == y)]
+
+        X, y, sample_weight = parted(X, y, sample_weight)
+        total, right = self._linear(X).summed(parts, y, sample_weight, labels=True)
+        if not total > 0:
+            raise DataError("no row has a weight above 0: there is nothing to score")
+        return float(right / total)
+
+
+def _shown(classes: np.ndarray) -> str:
+    some = ", ".join(repr(label) for label in classes[:5].tolist())
+    return some + ", ..." * (len(classes) > 5)

@@ -1,0 +1,31 @@
+"""The summary of a multinomial fit: a line for each coefficient of each class but the reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bsp.algorithms.glm.inference.summary import Summary
+
+
+@dataclass(frozen=True, repr=False)
+class ClassSummary(Summary):
+    """The summary of a multinomial fit: see `Summary`.
+
+    others : the names of the classes but the reference, with which they are compared.
+    """
+
+    others: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the coefficients: "class: column", class by class, the intercepts first."""
+        columns = (*(("intercept",) if self.model.fit_intercept else ()), *self.solution.names)
+        return tuple(f"{each}: {column}" for each in self.others for column in columns)
+
+    @property
+    def estimates(self) -> np.ndarray:
+        """The coefficients (D,) in the order of their names."""
+        first = self.solution.intercept[:, None][:, : int(self.model.fit_intercept)]
+        return np.concatenate([first, self.solution.coef], axis=1).ravel()
