@@ -17,7 +17,7 @@ import numpy as np
 import bsp.arrays as ba
 from bsp.algorithms.krylov.operators import dot, norm_of, numbers
 from bsp.arrays import Array
-from bsp.arrays.procedures import Axis, layout_of, node_of, relaid, wrap
+from bsp.arrays.procedures import Axis, layout_of, node_of, relaid, world, wrap
 
 _ROUNDING = 10 * float(np.finfo(float).eps)
 
@@ -60,6 +60,8 @@ def outside(basis: Array, count: int, vector: Array) -> ArnoldiStep:
     rest = left - second @ rows
     ba.persist(basis, rest, first, second, square)
     coarse, fine, size = numbers(first, second, square)
+    if world().abstract:
+        return ArnoldiStep(rest, coarse, 1.0)
     whole = float(np.linalg.norm(coarse)) ** 2 + size.real
     found = norm_of(size.real - float(np.linalg.norm(fine)) ** 2)
     return ArnoldiStep(rest, coarse + fine, found if found > _ROUNDING * norm_of(whole) else 0.0)

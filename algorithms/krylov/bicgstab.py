@@ -23,6 +23,7 @@ from bsp.algorithms.krylov.operators import (
     Matrix,
     Preconditioner,
     dot,
+    limit_of,
     norm_of,
     numbers,
     preconditioner,
@@ -50,7 +51,7 @@ def bicgstab(
     callback : called with x after each iteration.  What it keeps is lost with a process that is made again.
     The second result is 0 if x is good, else the iterations done; -10 if the method broke down: its vectors became
     orthogonal, and another x0 may help.  Its `iterations` are those done.  Collective; the iterations are
-    `proc.rounds`.
+    `proc.rounds`.  A run without values makes `maxiter` of them.
     """
     matrix, right = square(A, b, "bicgstab")
     apply = preconditioner(M)
@@ -59,7 +60,7 @@ def bicgstab(
     first = dot(r, r)
     bb = dot(right, right)
     ba.persist(right, x, r, first, bb)
-    limit = max(rtol * norm_of(*reals(bb)), atol)
+    limit = limit_of(max(rtol * norm_of(*reals(bb)), atol), maxiter, "bicgstab")
     (rr,) = reals(first)
     state = bsp.State(x=x, r=r, done=0, info=0 if norm_of(rr) <= limit else -1, replaced=np.inf)
     _begin(state, rr)

@@ -27,6 +27,7 @@ from bsp.algorithms.krylov.operators import (
     Preconditioner,
     dot,
     identity,
+    limit_of,
     norm_of,
     preconditioner,
     reals,
@@ -67,8 +68,7 @@ def cg(
         raise ValueError(f"cg(variant={variant!r}): one of auto, {', '.join(_VARIANTS)}")
     here, n = world(), matrix.shape[0]
     apply = preconditioner(M)
-    if here.abstract and maxiter is None:
-        raise ValueError("cg in a run without values: maxiter is the number of iterations to price; give it")
+    limit_of(0.0, maxiter, "cg")
     if variant == "auto":
         more = _MORE_PLAIN if apply is identity else _MORE
         # the operations for each row that a superstep is worth
@@ -80,7 +80,7 @@ def cg(
     state = bsp.State(x=x, r=r, p=None, done=0, good=False)
     begin, advance = _VARIANTS[variant]
     begin(matrix, apply, state, right, bb)
-    limit = -1.0 if here.abstract else max(rtol * norm_of(*reals(bb)), atol)
+    limit = limit_of(max(rtol * norm_of(*reals(bb)), atol), maxiter, "cg")
     state.fresh = norm_of(state.rr)  # the norm when r was computed from x last
     state.good = state.fresh <= limit
     for _ in here.proc.rounds(0 if state.good else steps, state):

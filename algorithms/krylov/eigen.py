@@ -23,7 +23,7 @@ import bsp
 import bsp.arrays as ba
 from bsp.algorithms.krylov.basis import empty_basis, expanded, outside
 from bsp.algorithms.krylov.errors import NoConvergence
-from bsp.algorithms.krylov.operators import Matrix, dot, norm_of, placed, reals, square_operator, start
+from bsp.algorithms.krylov.operators import Matrix, dot, limit_of, norm_of, placed, reals, square_operator, start
 from bsp.arrays import Array, ArrayError
 from bsp.arrays.procedures import world
 from bsp.arrays.typing import ArrayLike
@@ -59,7 +59,7 @@ def eigsh(
     tol : an eigenvalue w is good when norm(A v - w v) is at most tol · |w|, or rounding.
     Returns w (k,) on every process, and v (n, k), dealt by rows as the products of A are; w alone if
         `return_eigenvectors` is false.  Collective; the rounds are `proc.rounds`.
-    Raises NoConvergence.
+    Raises NoConvergence.  A run without values makes `maxiter` rounds.
     """
     matrix = square_operator(A, "eigsh")
     n = matrix.shape[0]
@@ -79,11 +79,13 @@ def eigsh(
     state = bsp.State(vector=vector, norm=norm_of(*reals(square)), kept=None, values=np.zeros(0), good=False, draws=0)
     if not state.norm:
         raise ArrayError("eigsh: v0 is zero")
+    limit = limit_of(0.0, maxiter, "eigsh")
     for _ in world().proc.rounds(10 * n if maxiter is None else int(maxiter), state):
         basis, small = _grown(matrix, count, state, rng)
         values, vectors = np.linalg.eigh(small)
         left = state.norm * abs(vectors[-1])
         good = left <= np.maximum(tol * abs(values), _ROUNDING * abs(values).max(initial=0.0))
+        good &= limit >= 0
         order = np.argsort(_ORDERS[which](values), kind="stable")
         state.good = bool(good[order[:k]].all())
         more = min(int(good[order[:k]].sum()), (count - k) // 2)
@@ -92,7 +94,7 @@ def eigsh(
         state.values = values[keep]
         if state.good:
             break
-    if not state.good:
+    if not state.good and limit >= 0:
         raise NoConvergence(f"eigsh: {k} eigenvalues ({which}) are not good to tol={tol} after the last round",
                             state.values)  # fmt: skip
     found = ba.asarray(state.values)

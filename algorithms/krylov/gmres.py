@@ -21,7 +21,17 @@ import bsp
 import bsp.arrays as ba
 from bsp.algorithms.krylov.basis import empty_basis, expanded
 from bsp.algorithms.krylov.info import Info
-from bsp.algorithms.krylov.operators import Matrix, Preconditioner, dot, norm_of, preconditioner, reals, square, start
+from bsp.algorithms.krylov.operators import (
+    Matrix,
+    Preconditioner,
+    dot,
+    limit_of,
+    norm_of,
+    preconditioner,
+    reals,
+    square,
+    start,
+)
 from bsp.arrays import Array
 from bsp.arrays.procedures import world
 from bsp.arrays.typing import ArrayLike
@@ -42,7 +52,7 @@ def gmres(
     callback : called after each step with norm(b - A x) / norm(b), or with x after each cycle (callback_type="x").
         What it keeps is lost with a process that is made again.
     The second result is 0 if x is good, else the steps done, which are its `iterations` in any case.  Collective;
-    the cycles are `proc.rounds`.
+    the cycles are `proc.rounds`.  A run without values makes `maxiter` of them.
     """
     if callback_type not in ("pr_norm", "x"):
         raise ValueError(f"gmres(callback_type={callback_type!r}): pr_norm or x")
@@ -55,7 +65,7 @@ def gmres(
     squares = dot(r, r), dot(right, right)
     ba.persist(right, x, r, *squares)
     norm, bnorm = (norm_of(each) for each in reals(*squares))
-    limit = max(rtol * bnorm, atol)
+    limit = limit_of(max(rtol * bnorm, atol), maxiter, "gmres")
     state = bsp.State(x=x, r=r, norm=norm, done=0)
     for _ in world().proc.rounds(0 if norm <= limit else cycles, state):
         basis = empty_basis(state.r, count)
@@ -79,7 +89,7 @@ def gmres(
         state.x, state.r, state.norm = x, r, norm_of(*reals(square_of))
         if callback is not None and callback_type == "x":
             callback(x)
-        if state.norm <= limit or not state.norm < before:
+        if limit >= 0 and (state.norm <= limit or not state.norm < before):
             break  # good, or no better: the next cycle would be the same
     return state.x, Info.of(state.norm <= limit, state.done)
 

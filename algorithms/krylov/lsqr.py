@@ -18,7 +18,7 @@ import numpy as np
 
 import bsp
 import bsp.arrays as ba
-from bsp.algorithms.krylov.operators import Matrix, adjoint, dot, norm_of, operator, placed, ratio, reals
+from bsp.algorithms.krylov.operators import Matrix, adjoint, dot, limit_of, norm_of, operator, placed, ratio, reals
 from bsp.arrays import Array, ArrayError
 from bsp.arrays.procedures import world
 from bsp.arrays.typing import ArrayLike
@@ -58,7 +58,7 @@ def lsqr(
     conlim : stops when the condition of A seems to be beyond it; 0: never.
     iter_lim : iterations at most; 2 n by default.
     show : process 0 prints a line for each iteration.
-    Collective; the iterations are `proc.rounds`.
+    Collective; the iterations are `proc.rounds`.  A run without values makes `iter_lim` of them.
     """
     matrix, given = operator(A, "lsqr"), ba.asarray(b)
     if given.ndim != 1 or given.shape[0] != matrix.shape[0]:
@@ -76,6 +76,7 @@ def lsqr(
     bb, square = dot(given, given), dot(u, u)
     v = (back @ u) * ratio(1.0, ba.sqrt(square.real))
     ba.persist(x, u, v, bb, square)
+    judged = limit_of(0.0, iter_lim, "lsqr") == 0.0
     bnorm, beta = (norm_of(each) for each in reals(bb, square))
     state = bsp.State(x=x, first=None if x0 is None else x, u=u, v=v, w=None, var=None, beta=beta, alpha=0.0, itn=0)
     if beta:
@@ -88,7 +89,8 @@ def lsqr(
     for _ in world().proc.rounds(most if found.arnorm else 0, state):
         state.itn += 1
         state.norms = found = _improved(matrix, back, state, damp, calc_var)
-        state.istop = _reason(found, bnorm, atol, btol, conlim) or (7 if state.itn >= most else 0)
+        state.istop = _reason(found, bnorm, atol, btol, conlim) if judged else 0
+        state.istop = state.istop or (7 if state.itn >= most else 0)
         if show and world().proc.pid == 0:
             print(f"lsqr {state.itn:6d}  |r| {found.r1norm:.6e}  |Ar| {found.arnorm:.6e}  |x| {found.xnorm:.6e}")
         if state.istop:

@@ -24,7 +24,17 @@ import numpy as np
 import bsp
 import bsp.arrays as ba
 from bsp.algorithms.krylov.info import Info
-from bsp.algorithms.krylov.operators import Matrix, Preconditioner, dot, norm_of, preconditioner, reals, square, start
+from bsp.algorithms.krylov.operators import (
+    Matrix,
+    Preconditioner,
+    dot,
+    limit_of,
+    norm_of,
+    preconditioner,
+    reals,
+    square,
+    start,
+)
 from bsp.arrays import Array, ArrayError
 from bsp.arrays.procedures import world
 from bsp.arrays.typing import ArrayLike
@@ -46,7 +56,7 @@ def minres(
     maxiter : iterations at most; 5 n by default.
     callback : called with x after each iteration.  What it keeps is lost with a process that is made again.
     The second result is 0 if x is good, else the iterations done, which are its `iterations` in any case.
-    Collective; the iterations are `proc.rounds`.
+    Collective; the iterations are `proc.rounds`.  A run without values makes `maxiter` of them.
     """
     matrix, right = square(A, b, "minres")
     apply = preconditioner(M)
@@ -55,14 +65,14 @@ def minres(
     bb = dot(right, apply(right))
     state = bsp.State(x=x, done=0, good=False, replaced=np.inf)
     _begin(state, _expand(matrix, apply, r if x0 is None else r + shift * x, shift, right, x, bb))
-    limit = rtol * norm_of(*reals(bb))
+    limit = limit_of(rtol * norm_of(*reals(bb)), maxiter, "minres")
     state.good = state.phi <= limit
     for _ in world().proc.rounds(0 if state.good else steps, state):
         if state.last is None:
             state.last, state.newest = state.newest, _expand(matrix, apply, _next(None, state.newest), shift)
         last = state.last
         turn = _rotated(state, last.alpha, last.beta, state.newest.beta)
-        if turn.least <= max(rtol**2, _ROUNDING):
+        if turn.least <= max(rtol**2, _ROUNDING) and limit >= 0:
             state.good = True  # x is, and the next step would be along the null space
             break
         w = last.y * (1.0 / last.beta)

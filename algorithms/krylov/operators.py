@@ -141,10 +141,15 @@ def dot(u: Array, v: Array) -> Array:
 
 
 def numbers(*arrays: Array) -> list[Any]:
-    """Return the values of computed arrays, as numbers or NumPy arrays; they move nothing if every process has them."""
+    """Return the values of computed arrays, as numbers or NumPy arrays; they move nothing if every process has them.
+
+    In a run without values they are ones.
+    """
     nodes = computed(*(node_of(each) for each in arrays))
     found = [known(node) for node in nodes]
     found = [each.compute() if have is None else have for each, have in zip(arrays, found, strict=True)]
+    if world().abstract:
+        return [np.ones(each.shape, each.dtype) if each.ndim else 1.0 for each in arrays]
     return [each if each.ndim else each.item() for each in found]
 
 
@@ -153,6 +158,18 @@ def reals(*sums: Array) -> list[float]:
     if world().abstract:
         return [1.0] * len(sums)
     return [each.real for each in numbers(*sums)]
+
+
+def limit_of(limit: float, maxiter: int | None, name: str) -> float:
+    """Return a limit of norms; in a run without values one that no norm reaches, so that `maxiter` rounds are priced.
+
+    Raises ValueError if `maxiter` is not given there.
+    """
+    if not world().abstract:
+        return limit
+    if maxiter is None:
+        raise ValueError(f"{name} in a run without values: maxiter is the number of iterations to price; give it")
+    return -1.0
 
 
 def norm_of(square: float) -> float:

@@ -132,6 +132,41 @@ def test_what_is_lazy_is_priced_with_matrices_of_any_size() -> None:
     assert 6 * 125**2 in [row["h_sent"] for row in found.per_superstep]
 
 
+METHODS: dict[str, tuple[Callable[..., Any], int]] = {  # by name: a call of so many rounds, a round's supersteps
+    "minres": (lambda A, b, times: krylov.minres(A, b, rtol=1e-30, maxiter=times), 2),
+    "gmres": (lambda A, b, times: krylov.gmres(A, b, rtol=0, restart=4, maxiter=times), 3 * 4 + 2),
+    "bicgstab": (lambda A, b, times: krylov.bicgstab(A, b, rtol=0, maxiter=times), 4),
+    "lsqr": (lambda A, b, times: krylov.lsqr(A, b, atol=0, btol=0, conlim=0, iter_lim=times), 2),
+    "eigsh": (lambda A, b, times: krylov.eigsh(A, 2, v0=b, ncv=6, maxiter=times), 3 * 4),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_rounds_of_krylov_methods_on_a_model_move_what_those_on_a_mesh_move(name: str) -> None:
+    """The third round of each method has its supersteps, and the same h in each, as that with the real matrix."""
+    W = ss.csr_array(ss.diags_array([-1.0, 4.0, -1.0], offsets=[-1, 0, 1], shape=(4000, 4000)))
+    b = np.random.default_rng(0).normal(size=4000)
+    call, supersteps = METHODS[name]
+
+    def main(proc: bsp.Process, modelled: bool, times: int) -> None:
+        A = sparse.model(W.shape, W.nnz, "mesh") if modelled else sparse.from_scipy(W, bounds=range(0, 4001, 1000))
+        try:
+            call(A, ba.asarray(b), times)
+        except krylov.NoConvergence:
+            assert name == "eigsh"
+            assert not modelled
+
+    def h(modelled: bool, times: int) -> list[int]:
+        found = bsp.predict(main, modelled, times, nprocs=4, machine=bsp.Machine(p=4), abstract=modelled)
+        return [row["h_sent"] for row in found.per_superstep]
+
+    rounds = [h(modelled, 3)[len(h(modelled, 2)) :] for modelled in (True, False)]
+    assert rounds[0] == rounds[1]
+    assert 0 <= len(rounds[0]) - supersteps <= (name == "eigsh")  # and one in which nothing moves
+    with pytest.raises(ValueError, match=f"{name} in a run without values: maxiter is the number"):
+        bsp.predict(lambda proc: call(sparse.model((9, 9), 21), np.ones(9), None), nprocs=2, abstract=True)
+
+
 @pytest.mark.parametrize("variant, supersteps", [("standard", 3), ("classic", 2), ("pipelined", 1)])
 def test_conjugate_gradients_of_a_model_move_what_those_of_a_mesh_move(variant: str, supersteps: int) -> None:
     """An iteration has the supersteps that `cg` states, and h of the far columns and three sums in both."""
