@@ -132,8 +132,10 @@ class Coarray(NotAValue):
         self._lengths = [_UNKNOWN] * task.nprocs
         self._batch: list[tuple[int, int, Any]] | None = None
         self._address = address_of(context.id, index, task.pid)
-        # whether small puts are records; --check needs the line of each, and arrays without values have no bytes
-        self._travels_small = not (task.element.checking or task.element.abstract or not local.itemsize)
+        # whether small puts are records, which write whole bytes: a structured dtype may have gaps between its fields
+        # that a put leaves alone; --check needs the line of each put, and arrays without values have no bytes
+        plain = bool(local.itemsize) and local.dtype.names is None
+        self._travels_small = plain and not (task.element.checking or task.element.abstract)
         self._aliased = aliased
         if local.ndim == 1 and not aliased:
             if local.dtype.kind == "f":

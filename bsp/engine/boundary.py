@@ -275,8 +275,10 @@ class Boundary:
                 if isinstance(target, Put):
                     coarray, region = self._element.coarray(target), target.region
                     size = coarray.local.itemsize
-                    # straight into the coarray: a contiguous range, nothing to combine with, no other put there
-                    if target.op is None and region.index is None and id(target) in free:
+                    # straight into the coarray: a contiguous range, nothing to combine with, no other put there, and
+                    # no gaps between fields, which a put leaves alone
+                    gaps = coarray.local.dtype.names is not None
+                    if target.op is None and region.index is None and id(target) in free and not gaps:
                         block = coarray.raw[region.start * size : region.stop * size]
                         direct.add(id(target))
                     else:

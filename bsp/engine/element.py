@@ -44,7 +44,7 @@ from bsp.source import NOWHERE, SourceLine, is_ours, traceback_of
 from bsp.transport import header as h
 from bsp.transport.base import Solo, Transport
 from bsp.transport.compiled import pack
-from bsp.values.effects import Effect, Get, Put, PutEach, Row, Send
+from bsp.values.effects import Effect, Get, Outbox, Put, PutEach, Row, Send, effect_of
 from bsp.values.payload import Packed, received
 
 if TYPE_CHECKING:
@@ -300,7 +300,7 @@ class Element:
         first = tasks[0].call
         digest = first.digest
         flags = hint = 0
-        outboxes: list[list[Any]] = []
+        outboxes: list[Outbox] = []
         printed = False
         bad = -1
         for task in tasks:
@@ -318,7 +318,7 @@ class Element:
                 bad = task.pid if bad < 0 else bad
             for context in call.contexts:
                 if context.outbox.effects:
-                    outboxes.append(context.outbox.effects)
+                    outboxes.append(context.outbox)
                 if context.releases or context.registered != len(context.coarrays):
                     flags |= h.REGISTERED
             if task.text is not None and task.text.tell():
@@ -363,15 +363,21 @@ class Element:
         )  # fmt: skip
 
     def _exchange_small(
-        self, outboxes: list[list[Any]], digest: bytes, hint: int
+        self, outboxes: list[Outbox], digest: bytes, hint: int
     ) -> tuple[Boundary, list[h.Header]] | None:
         """Exchange and deliver nothing, or small puts and messages, if there is nothing else on any element.
 
         Else return the boundary and the headers of all elements, as `_tell` does.
+
+        What is exchanged is taken out of the outboxes before: what a thread or a finalizer issues meanwhile waits for
+        the next superstep.
         """
         transport, boundary = self.transport, None
-        packets = pack(outboxes, self.owner, transport.elements, self.index, transport.room()) if outboxes else {}
+        taken = [outbox.take() for outbox in outboxes]
+        packets = pack(taken, self.owner, transport.elements, self.index, transport.room()) if taken else {}
         if packets is None:
+            for outbox, effects in zip(outboxes, taken, strict=True):
+                outbox.put_back(effects)
             boundary = Boundary(self, self._drain())
             packets = boundary.small_packets()
             if packets is None or any(task.fault for task in self.tasks):
@@ -379,11 +385,9 @@ class Element:
         mine = packets.pop(self.index, b"")
         found = transport.small(self.superstep, digest, hint, packets)
         if found is None:
-            return boundary or Boundary(self, self._drain()), transport.headers()
+            small = [effect_of(effect) for effects in taken for effect in effects] if boundary is None else ()
+            return boundary or Boundary(self, small), transport.headers()
         came, self.hint = found
-        if boundary is None:
-            for effects in outboxes:
-                effects.clear()
         if mine or boundary or came:
             texts = deliver_small(self, {**came, self.index: mine}, boundary.here if boundary else ())
             if texts:

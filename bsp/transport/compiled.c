@@ -31,7 +31,7 @@ typedef struct {
     long kind, dest;
     const char *address, *data;
     Py_ssize_t size;
-    unsigned long long start;
+    unsigned long long start; /* of a put in its coarray; of a value, the end of the range of pids */
 } Small;
 
 /* Read a tuple (kind, dest, address, start, data, coarray).  Return 0, or -1 with an exception. */
@@ -70,10 +70,12 @@ static int range_of(const Small *small, PyObject *owner, Py_ssize_t elements, Py
     return 0;
 }
 
-/* Add up the sizes of the packets, or write the records to `places`.  Return 0, 1 if some effect is no small one, -1
- * with an exception.
+/* Call `visit` for each effect and each element that it goes to.  Return 0, 1 if some effect is no small one, -1 with an
+ * exception.
  */
-static int walk(PyObject *outboxes, PyObject *owner, Py_ssize_t elements, int write, Py_ssize_t *sizes, char **places)
+typedef int (*Visit)(void *state, Py_ssize_t element, const Small *small);
+
+static int walk(PyObject *outboxes, PyObject *owner, Py_ssize_t elements, Visit visit, void *state)
 {
     for (Py_ssize_t b = 0; b < PyList_GET_SIZE(outboxes); b++) {
         PyObject *effects = PyList_GET_ITEM(outboxes, b);
@@ -89,66 +91,96 @@ static int walk(PyObject *outboxes, PyObject *owner, Py_ssize_t elements, int wr
                 return 1;
             if (read_small(effect, &small) || range_of(&small, owner, elements, &low, &high))
                 return -1;
-            for (Py_ssize_t k = low; k < high; k++) {
-                if (!write) {
-                    sizes[k] += (Py_ssize_t)sizeof(Head) + small.size;
-                    continue;
-                }
-                Head head = {.kind = (uint8_t)small.kind, .dest = (int32_t)small.dest, .size = (uint32_t)small.size,
-                             .start = small.start};
-                memcpy(&head.context, small.address, ADDRESS);
-                memcpy(places[k], &head, sizeof head);
-                memcpy(places[k] + sizeof head, small.data, small.size);
-                places[k] += sizeof head + small.size;
-            }
+            for (Py_ssize_t k = low; k < high; k++)
+                if (visit(state, k, &small))
+                    return -1;
         }
     }
     return 0;
 }
 
-/* Return the packets as a dictionary of bytes whose contents are not yet written; `places` are their beginnings. */
-static PyObject *empty_packets(const Py_ssize_t *sizes, Py_ssize_t elements, char **places)
+/* Add the size of a record to that of its packet. */
+static int add_size(void *state, Py_ssize_t element, const Small *small)
 {
-    PyObject *packets = PyDict_New();
-    for (Py_ssize_t k = 0; packets && k < elements; k++) {
+    ((Py_ssize_t *)state)[element] += (Py_ssize_t)sizeof(Head) + small->size;
+    return 0;
+}
+
+/* The rest of a packet that is written. */
+typedef struct {
+    char *at, *end;
+} Place;
+
+/* Write a record into its packet. */
+static int write_record(void *state, Py_ssize_t element, const Small *small)
+{
+    Place *place = (Place *)state + element;
+    if (place->end - place->at < (Py_ssize_t)sizeof(Head) + small->size) {
+        PyErr_SetString(PyExc_RuntimeError, "an outbox has changed while it was packed");
+        return -1;
+    }
+    Head head = {.kind = (uint8_t)small->kind, .dest = (int32_t)small->dest, .size = (uint32_t)small->size,
+                 .start = small->start};
+    memcpy(&head.context, small->address, ADDRESS);
+    memcpy(place->at, &head, sizeof head);
+    memcpy(place->at + sizeof head, small->data, small->size);
+    place->at += sizeof head + small->size;
+    return 0;
+}
+
+/* Add packets whose contents are not yet written; return 0, or -1 with an exception. */
+static int add_packets(PyObject *packets, const Py_ssize_t *sizes, Py_ssize_t elements, Place *places)
+{
+    for (Py_ssize_t k = 0; k < elements; k++) {
         if (!sizes[k])
             continue;
         PyObject *number = PyLong_FromSsize_t(k), *packet = PyBytes_FromStringAndSize(NULL, sizes[k]);
-        if (!number || !packet || PyDict_SetItem(packets, number, packet) < 0)
-            Py_CLEAR(packets);
-        else
-            places[k] = PyBytes_AS_STRING(packet); /* the dictionary keeps it alive */
+        int failed = !number || !packet || PyDict_SetItem(packets, number, packet) < 0;
+        if (!failed) {
+            places[k].at = PyBytes_AS_STRING(packet); /* the dictionary keeps it alive */
+            places[k].end = places[k].at + sizes[k];
+        }
         Py_XDECREF(number);
         Py_XDECREF(packet);
+        if (failed)
+            return -1;
     }
-    return packets;
+    return 0;
 }
 
 static PyObject *pack(PyObject *Py_UNUSED(self), PyObject *args)
 {
-    PyObject *outboxes, *owner, *packets = NULL;
+    PyObject *outboxes, *owner;
     Py_ssize_t elements, index, room;
     if (!PyArg_ParseTuple(args, "O!O!nnn", &PyList_Type, &outboxes, &PyList_Type, &owner, &elements, &index, &room))
         return NULL;
+    PyObject *packets = PyDict_New();
     Py_ssize_t *sizes = PyMem_Calloc(elements, sizeof *sizes);
-    char **places = PyMem_Calloc(elements, sizeof *places);
-    if (!sizes || !places) {
+    Place *places = PyMem_Calloc(elements, sizeof *places);
+    int other = -1;
+    if (!packets || !sizes || !places)
         PyErr_NoMemory();
-        goto done;
+    else
+        other = walk(outboxes, owner, elements, add_size, sizes);
+    for (Py_ssize_t k = 0; !other && k < elements; k++)
+        other = k != index && sizes[k] > room;
+    if (!other) {
+        if (add_packets(packets, sizes, elements, places))
+            other = -1;
+        else
+            other = walk(outboxes, owner, elements, write_record, places);
+        for (Py_ssize_t k = 0; other >= 0 && k < elements; k++)
+            if (other || places[k].at != places[k].end) {
+                PyErr_SetString(PyExc_RuntimeError, "an outbox has changed while it was packed");
+                other = -1;
+            }
     }
-    int other = walk(outboxes, owner, elements, 0, sizes, places);
-    for (Py_ssize_t k = 0; k < elements; k++)
-        other = other ? other : k != index && sizes[k] > room;
-    if (other < 0)
-        goto done;
-    if (other)
-        packets = Py_NewRef(Py_None);
-    else if ((packets = empty_packets(sizes, elements, places)) && walk(outboxes, owner, elements, 1, sizes, places))
-        Py_CLEAR(packets);
-done:
     PyMem_Free(sizes);
     PyMem_Free(places);
-    return packets;
+    if (!other)
+        return packets;
+    Py_XDECREF(packets);
+    return other < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 /* Return the memory of a coarray on a process here, as a new reference; NULL with an exception. */

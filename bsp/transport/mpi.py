@@ -59,6 +59,7 @@ class MpiTransport:
         self._alltoall = self.comm.Alltoall
         self._slots: dict[int, tuple[bytearray, bytearray, Any, Any, list[int]]] = {}
         self._use(_SLOTS[0])
+        self._clock = self._into  # the slots of the last exchange, if `_headers` is None
         self._headers: list[Header] | None = None
         self._bodies: dict[int, bytes] = {}
         self._began = 0.0
@@ -89,7 +90,7 @@ class MpiTransport:
 
     def agreed_clock(self) -> float:
         """Return element 0's clock as it was sent at the last boundary."""
-        return clock_of(self._into) if self._headers is None else self._headers[0].clock
+        return clock_of(self._clock) if self._headers is None else self._headers[0].clock
 
     def small(self, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes]) -> SmallPackets | None:
         """Exchange headers and packets that fit into slots, for an element with nothing else; return the others'."""
@@ -97,6 +98,7 @@ class MpiTransport:
         mine = fill(self._out, slot, perf_counter() - self._began, superstep, digest, hint, packets)
         self._alltoall(self._out_spec, self._into_spec)
         self._headers = None
+        self._clock = self._into
         self._bodies = {}
         came = read(self._into, slot, self.index, superstep, digest)
         if came is None:

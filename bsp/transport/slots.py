@@ -18,6 +18,8 @@ def fill(
     """
     sizes = list(map(len, packets.values()))
     longest = max(sizes, default=0)
+    if longest > slot - SIZE or any(slot * k >= len(slots) for k in packets):
+        raise ValueError(f"a packet does not fit into a slot of {slot} bytes")
     header = pack_small(clock, superstep, digest, hint, (len(sizes), sum(sizes), longest))
     for offset in range(0, len(slots), slot):
         slots[offset : offset + SIZE] = header

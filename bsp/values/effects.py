@@ -141,7 +141,7 @@ def small_put(dest: int, context: int, coarray: int, source: int, start: int, da
     return Put(source, dest, context, coarray, Region(values.shape, first, first + values.size), values, None)
 
 
-def _effect_of(small: Small) -> Effect:
+def effect_of(small: Small) -> Effect:
     """Return a small effect (`bsp.values.records`) as an object."""
     kind, dest, address, start, data, coarray = small
     context, index, source = parts_of(address)
@@ -156,17 +156,25 @@ class Outbox:
 
     effects: list[Effect | Deferred | ScalarPuts | Small] = field(default_factory=list)
 
+    def take(self) -> list[Any]:
+        """Return what has been issued, as it is, and empty the outbox."""
+        effects, self.effects = self.effects, []
+        return effects
+
+    def put_back(self, effects: list[Any]) -> None:
+        """Put what `take` has returned before what has been issued since."""
+        self.effects[:0] = effects
+
     def drain(self) -> list[Effect]:
         """Return all effects in issue order, and empty the outbox."""
-        effects, self.effects = self.effects, []
         found: list[Effect] = []
-        for effect in effects:
+        for effect in self.take():
             if type(effect) is tuple:
-                found.append(_effect_of(effect))
+                found.append(effect_of(effect))
             elif isinstance(effect, ScalarPuts):
                 found += effect.finish(effect.items)
             elif isinstance(effect, Deferred):
                 found += effect.resolve()
             else:
-                found.append(effect)  # type: ignore[arg-type]
+                found.append(effect)
         return found

@@ -4,7 +4,7 @@ Until the boundary a small effect is a tuple, `(kind, dest, address, start, data
 
 kind : PUT, or VALUE for one that is given to all processes from `dest` to `start` - 1.
 address : `address_of` the context, the coarray (0 for values) and the source.
-start : where the bytes of a put go in the memory of the coarray.
+start : where the bytes of a put go in the memory of the coarray; of a value, the end of the range of pids.
 coarray : that of the source, None for a value.
 
 In a packet it is a head of 32 bytes and the data.  The functions here are the reference; where the package was
@@ -64,7 +64,11 @@ def apply(packet: bytes, tasks: Sequence[Any], first: int, take: Callable[[int, 
     """
     for kind, context, coarray, source, dest, start, data in each(packet):
         if kind == PUT:
+            if not 0 <= dest - first < len(tasks):
+                raise IndexError(f"process {dest} is not here")
             memory = tasks[dest - first].contexts[context].coarrays[coarray].raw
+            if start + len(data) > len(memory):
+                raise IndexError("a put runs past its coarray")
             memory[start : start + len(data)] = memoryview(data)
         else:
             take(source, data)
@@ -74,7 +78,11 @@ def each(packet: bytes | memoryview) -> Iterator[tuple[int, int, int, int, int, 
     """Generate the records of a packet, as (kind, context, coarray, source, dest, start, data)."""
     at = 0
     while at < len(packet):
+        if len(packet) - at < HEAD:
+            raise ValueError("a packet ends inside a record")
         kind, address, dest, size, start = _HEAD.unpack_from(packet, at)
         at += HEAD
+        if len(packet) - at < size:
+            raise ValueError("a packet ends inside a record")
         yield kind, *parts_of(address), dest, start, bytes(packet[at : at + size])
         at += size

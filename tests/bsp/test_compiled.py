@@ -14,8 +14,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests_run import run_program
 
+import bsp
 from bsp.transport import slots
+from bsp.transport.base import Solo
 from bsp.transport.header import SIZE, Header
 from bsp.values import records
 from bsp.values.records import PUT, VALUE, address_of
@@ -103,26 +106,34 @@ def test_effects_of_other_kinds_have_no_packets() -> None:
         assert set(pack([[small]], OWNER, 3, 0, 0)) == {0}, "the own packet may have any length"
 
 
-@needs_c
-def test_what_is_damaged_is_refused() -> None:
-    packet = compiled.pack([[(PUT, 0, address_of(0, 1, 3), 0, b"12345678", None)]], OWNER, 3, HERE, 1000)[0]
+BOTH = [pytest.param(compiled, marks=needs_c, id="C"), pytest.param(None, id="Python")]
+
+
+@pytest.mark.parametrize("part", BOTH)
+def test_what_is_damaged_is_refused(part: Any) -> None:
+    apply, fill = (part.apply, part.fill) if part else (records.apply, slots.fill)
+    packet = records.pack([[(PUT, 0, address_of(0, 1, 3), 0, b"12345678", None)]], OWNER, 3, HERE, 1000)[0]
     with pytest.raises(ValueError, match="ends inside a record"):
-        applied(compiled.apply, packet[:-1], 0)
+        applied(apply, packet[:-1], 0)
     with pytest.raises(ValueError, match="ends inside a record"):
-        applied(compiled.apply, packet[:20], 0)
-    past = compiled.pack([[(PUT, 0, address_of(0, 1, 3), 1, b"12345678", None)]], OWNER, 3, HERE, 1000)[0]
+        applied(apply, packet[:20], 0)
+    past = records.pack([[(PUT, 0, address_of(0, 1, 3), 1, b"12345678", None)]], OWNER, 3, HERE, 1000)[0]
     with pytest.raises(IndexError, match="runs past"):
-        applied(compiled.apply, past, 0)
+        applied(apply, past, 0)
     with pytest.raises(IndexError, match="not here"):
-        applied(compiled.apply, packet, 2)
+        applied(apply, packet, 2)
+    with pytest.raises(ValueError, match="does not fit"):
+        fill(bytearray(3 * 128), 128, 0.0, 0, b"abcdefgh", 0, {0: bytes(65)})
+    with pytest.raises((ValueError, IndexError), match=r"does not fit|element 3"):
+        fill(bytearray(3 * 128), 128, 0.0, 0, b"abcdefgh", 0, {3: b""})
+
+
+@needs_c
+def test_effects_that_are_none_are_refused() -> None:
     with pytest.raises(IndexError, match="process 8"):
         compiled.pack([[(PUT, 8, address_of(0, 1, 3), 0, b"", None)]], OWNER, 3, HERE, 1000)
     with pytest.raises(TypeError, match="address"):
         compiled.pack([[(PUT, 0, b"short", 0, b"", None)]], OWNER, 3, HERE, 1000)
-    with pytest.raises(ValueError, match="does not fit"):
-        compiled.fill(bytearray(3 * 128), 128, 0.0, 0, b"abcdefgh", 0, {0: bytes(65)})
-    with pytest.raises(IndexError, match="element 3"):
-        compiled.fill(bytearray(3 * 128), 128, 0.0, 0, b"abcdefgh", 0, {3: b""})
 
 
 packets_of_slots = st.dictionaries(st.integers(0, 2), st.binary(min_size=1, max_size=128 - SIZE))
@@ -155,6 +166,51 @@ def test_headers_with_more_to_say_are_noticed(change: dict[str, Any]) -> None:
         assert read(found, 128, 1, 5, b"abcdefgh") == ({}, 0, 0)
 
 
+@pytest.mark.parametrize("long_way", [False, True])
+@pytest.mark.parametrize("items", [4, 9000])
+def test_gaps_between_fields_are_left_alone(long_way: bool, items: int) -> None:
+    """The dtype of a view of some fields has the others as gaps, which are not the coarray's."""
+
+    def main(proc: bsp.Process) -> list[list[int]]:
+        whole = np.zeros(items, [("a", "i4"), ("b", "i4")])
+        whole["b"] = 7
+        x = proc.register(whole[["a"]])
+        proc.sync()
+        values = np.zeros(items, x.dtype)
+        values["a"] = 5
+        x.put(1 - proc.pid, values)
+        if long_way:
+            x.get(0)
+        proc.sync()
+        return [sorted(set(whole[name].tolist())) for name in "ab"]
+
+    assert run_program(main, nprocs=2) == [[[5], [7]]] * 2
+
+
+def test_a_put_of_a_finalizer_waits_for_the_next_superstep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Effects may be issued while packets travel: by a thread, a finalizer or a handler of a signal."""
+    small, late = Solo.small, []
+
+    def meanwhile(self: Solo, *given: Any) -> Any:
+        if late:
+            late.pop()()
+        return small(self, *given)
+
+    monkeypatch.setattr(Solo, "small", meanwhile)
+
+    def main(proc: bsp.Process) -> list[float]:
+        x, y = proc.coarray(2), proc.coarray(2)
+        proc.sync()
+        x.put(0, [1.0, 2.0])
+        late.append(lambda: y.put(0, [5.0, 6.0]))
+        proc.sync()
+        assert y.local.tolist() == [0, 0]
+        proc.sync()
+        return x.local.tolist() + y.local.tolist()
+
+    assert run_program(main, nprocs=1) == [[1, 2, 5, 6]]
+
+
 # makes every second element of a job go without the compiled part
 SITE = """
 import os
@@ -171,6 +227,7 @@ proc = bsp.process()
 print(proc.pid, COMPILED, file=sys.stderr)
 x, y = proc.coarray(3), proc.coarray((2, 2), np.int16)
 proc.sync()
+before = 0.0
 for k in range(6):
     right = (proc.pid + 1) % proc.nprocs
     x.put(right, x.local + [proc.pid, k, 0.5])
@@ -179,6 +236,14 @@ for k in range(6):
         x.put(0, 1.0, at=2, op="add")  # one process has more to say than others
     if k == 4:
         proc.send(right, "a message")
+    if k == 2:
+        x.put(right, np.full(3, 2.0))
+        y.put(right, np.ones((2, 2), np.int16))  # a long packet: the slots grow, and shrink again
+        for _ in range(20):
+            y.put(right, np.ones((2, 2), np.int16))
+    now = proc.time()
+    assert now >= before, "the clock goes back"
+    before = now
     total = proc.allreduce(int(x.local.sum()) + proc.pid)
     print(proc.pid, k, total, x.local, y.local.ravel(), [m.payload for m in proc.inbox])
 """

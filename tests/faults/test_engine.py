@@ -218,6 +218,21 @@ def test_standard_error_without_the_end_of_a_line_is_shown(tmp_path: Path) -> No
     assert bsprun("-p", 1, "--clones", 2, program).stderr == "all is well"
 
 
+@pytest.mark.jobs
+def test_gets_of_a_few_bytes_from_another_bundle(tmp_path: Path) -> None:
+    text = """
+x = proc.coarray(3)
+x.local = [proc.pid, 1, 2]
+proc.sync()
+got = x.get(1) if proc.pid == 0 else None
+proc.sync()
+if proc.pid == 0: print(got.value)
+proc.sync()
+"""
+    done = bsprun("-p", 2, "-n", 2, "--clones", 2, script(tmp_path, text))
+    assert (done.returncode, done.stdout) == (0, "[1. 1. 2.]\n"), done.stderr
+
+
 ROUNDS = """
 import glob
 sys.stderr.write(f"before {proc.pid}\\n")

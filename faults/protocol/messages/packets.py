@@ -21,7 +21,8 @@ class BundlePacket(NamedTuple):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the packet; large data becomes an out-of-band buffer (see faults/carrier/mesh.py)."""
         beside = self.size >= _BESIDE and isinstance(self.data, bytes | bytearray | memoryview)
-        return BundlePacket, (self.size, self.digest, PickleBuffer(self.data) if beside else self.data)
+        small = bytes(self.data) if isinstance(self.data, memoryview) else self.data
+        return BundlePacket, (self.size, self.digest, PickleBuffer(self.data) if beside else small)
 
 
 class Packed(NamedTuple):
