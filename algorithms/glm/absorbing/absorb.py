@@ -31,7 +31,7 @@ def columns_of(absorb: Any) -> tuple[Any, ...]:
 
 def check_absorbing(model: Model, X_is_sparse: bool = False) -> None:
     """Raise ValueError for a model from which effects cannot be absorbed."""
-    if str(model.family) != "gaussian":
+    if not model.family.linear:
         raise ValueError(f"absorb= is of linear models, family='gaussian'; this one is {str(model.family)!r}")
     if model.robust in ("HC2", "HC3"):
         raise ValueError(f"robust={model.robust!r} needs leverages, which absorbed effects leave unknown: HC0 or HC1")

@@ -97,6 +97,11 @@ class Family:
         return self.link.name == self.links[0]
 
     @property
+    def linear(self) -> bool:
+        """Whether a fit is a least-squares problem in the coefficients."""
+        return False
+
+    @property
     def canonical(self) -> bool:
         """True if the curvature does not depend on y, so that it is the Fisher information."""
         return self.link.name == self.canonical_link

@@ -22,6 +22,11 @@ class Gaussian(Family):
         """The word "Linear" with the identity link, else "Gaussian"."""
         return "Linear" if self.by_default else "Gaussian"
 
+    @property
+    def linear(self) -> bool:
+        """Whether the link is the identity."""
+        return self.by_default
+
     def loss(self, mu: Vector, y: Vector) -> Vector:
         """Return (mu - y)²/2."""
         return 0.5 * (mu - y) ** 2
