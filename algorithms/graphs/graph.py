@@ -80,7 +80,7 @@ class Heard(NamedTuple):
 
 
 class Brought(NamedTuple):
-    """What own vertices bring to those that own edges reach: own ones, then the others of `Graph.reached`.
+    """Values that own vertices bring to those that own edges reach: own ones, then the others of `Graph.reached`.
 
     how : combines values that processes bring to the same vertex.
     values, touched : by such vertex, the value, and whether it is brought any.

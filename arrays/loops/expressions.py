@@ -270,7 +270,7 @@ def _axes(first: int, count: int) -> ast.expr:
 
 
 class Guard:
-    """What must hold where a program runs for array statements to do what its loops do, as a test in its place.
+    """The test, where a program runs, that array statements do there what its loops do.
 
     `A[i]` is an element only if A has one axis: of a matrix it is a row, and a list is not computed with.  `w` is a
     number only if it has no axes.

@@ -100,7 +100,7 @@ def test_forests_are_networkxs(case: tuple[nx.Graph, int]) -> None:
 def test_trees_that_grow_in_rounds_are_those_that_one_process_finds(
     nprocs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With equal and different lengths; and few edges are left for all processes, whatever is left out first."""
+    """Lengths are equal and different; few edges are left for all processes, whatever is left out first."""
     trees = sys.modules["bsp.algorithms.graphs.trees"]
 
     def forest(proc: bsp.Process, seed: int) -> Any:

@@ -45,7 +45,7 @@ class State(NamedTuple):
 
 
 class OfAll:
-    """What both have: a method is a superstep in which one process makes one call; `superstep` has several."""
+    """The methods of both: each is a superstep in which one process makes one call; `superstep` has several."""
 
     superstep: Callable[..., Any]
 
@@ -113,7 +113,7 @@ class Ours(OfAll):
 
 
 def called(x: Coarray, name: str, args: Any) -> Any:
-    """What a call returns; the type of what it raises."""
+    """Return what a call returns, or the type of what it raises."""
     try:
         if name == "assign":
             x.local = args[0]

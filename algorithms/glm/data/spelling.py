@@ -30,7 +30,7 @@ _BLANKS = " \u00a0\u202f'\u2019"  # that group digits, whatever the decimal mark
 
 
 class Spelling(IntEnum):
-    """What a text is."""
+    """The kinds of text in a column."""
 
     NUMBER = 0
     GROUPED = 1  # a number whose digits are grouped
@@ -48,7 +48,7 @@ NOUNS = {  # of one value, of several
 
 
 class Spelt(NamedTuple):
-    """What one process's values of a column are."""
+    """The kinds of one process's values of a column."""
 
     texts: bool  # whether this process has read them as texts
     counts: tuple[int, ...]  # of values by kind

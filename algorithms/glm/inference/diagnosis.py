@@ -1,4 +1,4 @@
-"""What the pictures of a fit need of its rows: the spread of each column, and residuals counted by fitted value.
+"""The data of a fit's pictures: the spread of each column, and residuals counted by fitted value.
 
 Rows are many and on many processes, so a picture of residuals shows cells: how many rows have about this linear
 predictor and about this residual.  The counts are exact, whatever the number of rows, and so the same on any number of

@@ -27,7 +27,7 @@ class Coefficient(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """What one more of a column multiplies the mean, or the odds, by: exp(coefficient), with its interval."""
+    """The factor by which one more of a column multiplies the mean, or the odds, with its interval."""
 
     name: str
     estimate: float
@@ -103,7 +103,7 @@ class Summary:
 
     @property
     def ratios(self) -> list[Ratio]:
-        """What coefficients multiply: exp(coefficient) with its interval, of the links log and logit; else none."""
+        """The factors exp(coefficient) with their intervals, of the links log and logit; else none."""
         if not self.model.family.link.ratio:
             return []
         with np.errstate(over="ignore"):
