@@ -46,6 +46,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from bsp import collectives
 from bsp.coarray import Coarray, memory
+from bsp.collectives.pooled import Kept
 from bsp.cost.choice import Choice
 from bsp.cost.model import Machine
 from bsp.engine.task import Call, Context, Task
@@ -125,6 +126,7 @@ class Process:
         self.nprocs = task.nprocs
         self._sync = Call("sync", digest("sync", context.id), (context,))
         self._boundary = task.boundary
+        self._reductions: dict[str, Kept] = {}  # by operation
 
     # --------------------------------------------------------- identity, randomness and time
 

@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bsp.collectives.choice import Algorithm, Collective
 from bsp.collectives.domains import Domains
+from bsp.collectives.pooled import Kept, allreduced, no_fit, pool_combined
 from bsp.collectives.sizes import Sizes, levels_of
 from bsp.collectives.steps import Steps, joined, pack, root_rank, unpack
 from bsp.cost.model import Cost
-from bsp.errors import ShapeError
 from bsp.values.operations import Node, Prefixes, Reduction, combine, combine_nodes, nodes_of, operation
 from bsp.values.payload import Packed, as_array, cuts_of, is_abstract, is_array, pieces_of
 
 if TYPE_CHECKING:
-    from bsp.engine.pool import Pool
     from bsp.processes import Process
 
 REDUCE, ALLREDUCE, SCAN = Collective("reduce"), Collective("allreduce"), Collective("scan")
-
-
-def _tree_of(values: list[Any], op: Reduction) -> Prefixes | None:
-    """Return the tree of D3 over values, or None if they are no numbers and no arrays."""
-    kinds = set(map(type, values))
-    plain = kinds == {np.ndarray} or all(kind in _NUMBERS or issubclass(kind, (np.number, np.bool_)) for kind in kinds)
-    return Prefixes(values, op) if plain else None
-
-
-_NUMBERS = frozenset({bool, int, float, complex})
 
 
 def _described(
@@ -91,31 +79,17 @@ class _Reducing:
         try:
             return combine(values, self.op, into)
         except (TypeError, ValueError) as wrong:
-            raise ShapeError(f"{self.text}: the values do not combine: {wrong}{self.steps.proc._place()}") from wrong
+            raise no_fit(self.steps.proc, self.text, wrong) from wrong
 
     def of_first(self, parts: dict[int, Packed], count: int) -> Any:
         """Return the values of ranks 0..count-1 combined, of those that all ranks gave to all."""
-        steps, pool = self.steps, self.steps.pool
-        if pool is not None and pool.shared:
-            result = pool.once(count, lambda: self._in_common(pool, count))
-            if result is not None:
-                return result.copy() if isinstance(result, np.ndarray) and not steps.owns else result
-        given = parts.values() if pool is not None else steps.of_all(parts, count)
-        return self.combine([steps.own(part) for part in islice(given, count)])
-
-    def _in_common(self, pool: Pool, count: int) -> Any:
-        """Return the first values of a pool combined for all processes here, or None where some could tell.
-
-        Nobody can with numbers and arrays, an operation of NumPy's, and no warning.
-        """
-        if self.op.ufunc is None:  # a function of the program may change its arguments
-            return None
+        steps = self.steps
+        if steps.pool is None:
+            return self.combine([unpack(part) for part in steps.of_all(parts, count)])
         try:
-            with np.errstate(all="raise"):
-                tree = pool.once("tree", lambda: _tree_of(list(map(unpack, pool.packed.values())), self.op))
-                return None if tree is None else tree.first(count)
-        except (FloatingPointError, TypeError, ValueError):
-            return None
+            return pool_combined(steps.pool, self.op, count, steps.owns)
+        except (TypeError, ValueError) as wrong:
+            raise no_fit(steps.proc, self.text, wrong) from wrong
 
     def post_chunks(self) -> None:
         """Send rank k the k-th piece of this process's value: the first superstep of the two-phase algorithms."""
@@ -187,7 +161,7 @@ class _Reducing:
         try:
             return combine_nodes(nodes, self.steps.n, self.op)
         except (TypeError, ValueError) as wrong:
-            raise ShapeError(f"{self.text}: the values do not combine: {wrong}{self.steps.proc._place()}") from wrong
+            raise no_fit(self.steps.proc, self.text, wrong) from wrong
 
     def at_leader(self, at: Domains) -> dict[Node, Any]:
         """Combine the values of each host at its leader; return what it has.  One superstep."""
@@ -261,7 +235,13 @@ def _reduced_up_a_tree(arity: int, call: _Reducing, target: int) -> Any:
 
 def allreduce(proc: Process, value: Any, op: Any, group: Sequence[int] | None, algorithm: str | None) -> Any:
     """Return all values combined, on every process of the group; see `Process.allreduce`."""
+    brief = group is None and algorithm is None and type(op) is str and not is_array(value)
+    if brief and op in proc._reductions:
+        return allreduced(proc, value, proc._reductions[op])
     call = _Reducing(proc, "allreduce", value, op, group, algorithm)
+    if brief and call.chosen.name == "one-phase":
+        assert proc._task.choice is not None
+        proc._reductions[op] = Kept(call.steps.call(), call.op, proc._task.choice)
     result = call.chosen.run(call)
     return call.own(result) if call.steps.takes_part else None
 

@@ -26,6 +26,7 @@ from bsp.values.records import VALUE, address_of
 if TYPE_CHECKING:
     from bsp.cost.choice import Choice
     from bsp.engine.pool import Pool
+    from bsp.engine.task import Context
     from bsp.processes import Process
 
 _NOBODY = -2  # a rank that no process has; -1 is that of processes outside the group
@@ -88,26 +89,10 @@ class Steps:
         Where other processes are left out, every receiver gets a message of its own.
         lent : whether the program may change `value` while processes here still read it.
         """
-        if not self._all_take_part:
+        if self._all_take_part:
+            give_to_all(self._channel, self.me, first, self.n, value, lent)
+        else:
             self.post(range(first, self.n), value)
-            return
-        if type(value) is bytes and len(value) < DIRECT_BYTES:
-            address = address_of(self._channel.id, 0, self.me)
-            self._channel.outbox.effects.append((VALUE, first, address, self.n, value, None))
-            return
-        array, pickled = (None, value) if isinstance(value, bytes) else (value, None)
-        self._channel.outbox.effects.append(
-            Send(
-                self.me,
-                range(first, self.n),
-                self._channel.id,
-                None,
-                array,
-                pickled,
-                borrowed=lent and array is not None,
-                pooled=True,
-            )
-        )
 
     def post_each(self, values: Sequence[Packed]) -> None:
         """Queue a private message to each rank; small pickles for all processes stay together (`bsp.engine.pool`)."""
@@ -123,14 +108,19 @@ class Steps:
         """Name the memory, by rank, into which the next step may receive arrays that come from other elements."""
         self._channel.landings = {pid: [place] for pid, place in zip(self.ranks, places, strict=True)}
 
+    def call(self) -> Call:
+        """Return the boundary of the next step."""
+        contexts = (self.proc._context, self._channel) if self._taken == 0 else (self._channel,)
+        return Call(self.text, _digest(*self._agreed, self._taken), contexts)
+
     def step(self, hint: int = 0) -> dict[int, Packed]:
         """End a superstep; return what arrived, by rank.  Collective: all processes call it.
 
         What was given to all is shared with the other processes here: `own` unpacks it, or makes a copy.  Afterwards
         `self.hint` is the largest hint of all processes, and `self.note` the last note that arrived.
         """
-        contexts = (self.proc._context, self._channel) if self._taken == 0 else (self._channel,)
-        call = Call(self.text, _digest(*self._agreed, self._taken), contexts, hint)
+        call = self.call()
+        call.hint = hint
         if self._taken == 0:
             self._choice = self._task.choice
         self._task.choice = self._choice
@@ -184,6 +174,17 @@ class Steps:
         )
 
 
+def give_to_all(channel: Context, source: int, first: int, stop: int, value: Packed, lent: bool) -> None:
+    """Queue a private message to the processes first..stop-1; see `Steps.post_to_all`."""
+    if type(value) is bytes and len(value) < DIRECT_BYTES:
+        effect: Any = (VALUE, first, address_of(channel.id, 0, source), stop, value, None)
+    else:
+        array, pickled = (None, value) if isinstance(value, bytes) else (value, None)
+        borrowed = lent and array is not None
+        effect = Send(source, range(first, stop), channel.id, None, array, pickled, borrowed=borrowed, pooled=True)
+    channel.outbox.effects.append(effect)
+
+
 @lru_cache(maxsize=1024)
 def _digest(*agreed: Any) -> bytes:
     return digest(*agreed)
@@ -223,6 +224,11 @@ def pack(value: Any, proc: Process, text: str) -> Packed:
         if is_abstract(value):
             return as_array(value)
         return np.ascontiguousarray(value) if value.ndim else value.copy()
+    return pickled(value, proc, text)
+
+
+def pickled(value: Any, proc: Process, text: str) -> bytes:
+    """Return the pickle of a value.  Raises CannotSend if there is none."""
     try:
         return dumps(value)
     except Exception as wrong:

@@ -30,7 +30,7 @@ from bsp.transport.base import Blocks
 from bsp.transport.compiled import apply
 from bsp.transport.packet import DIRECT_BYTES, Arrival, Packet, Pickle, decode, opened, plain_put, pooled_pickle
 from bsp.values.effects import Effect, Get, Put, PutEach, Row, Send
-from bsp.values.payload import items_in, received
+from bsp.values.payload import Packed, items_in, received
 from bsp.values.records import PUT, VALUE
 
 if TYPE_CHECKING:
@@ -338,6 +338,7 @@ def deliver_small(
     here : effects of processes here for each other, which are in no packet.
     """
     texts: list[tuple[int, bytes]] = []
+    given: dict[int, Packed] = {}
     for k in sorted(packets):
         data = packets[k]
         if k == element.index:
@@ -345,7 +346,7 @@ def deliver_small(
         if not data:
             continue
         if data[0] in (PUT, VALUE):
-            apply(data, element.tasks, element.tasks[0].pid, element.take)
+            apply(data, element.tasks, element.tasks[0].pid, given)
             continue
         records, printed = opened(data)
         texts += printed
@@ -354,10 +355,12 @@ def deliver_small(
                 dest, context, coarray, start, stop, values = put
                 target = element.instance(dest, context, coarray)
                 target._flat[start:stop] = items_in(values, target._dtype, stop - start)
-            elif (given := pooled_pickle(record)) is not None:
-                element.take(*given)
+            elif (pooled := pooled_pickle(record)) is not None:
+                given.update([pooled])
             else:
                 _apply(element, decode([record], [], element.dtype_of, element.landing).effects)
+    if given:
+        element.take(given)
     return texts
 
 

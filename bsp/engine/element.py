@@ -557,18 +557,19 @@ class Element:
             array = received(array.copy() if send.borrowed and not send.shared else array)
         packed = send.pickled if array is None else array
         assert packed is not None
-        self.take(send.source, packed)
+        self.take({send.source: packed})
 
-    def take(self, source: int, packed: Packed) -> None:
-        """Put a value that process `source` gives to all into the pool."""
+    def take(self, values: dict[int, Packed]) -> None:
+        """Put values that processes give to all into the pool, by source in the order of the pids."""
         if self.pool is None:
-            self.pool = Pool(len(self.tasks))
-        self.pool.packed[source] = packed
+            self.pool = Pool(len(self.tasks), values)
+        else:
+            self.pool.add(values)
 
     def take_row(self, row: Row) -> None:
         """Put values for each process here into the pool."""
         if self.pool is None:
-            self.pool = Pool(len(self.tasks))
+            self.pool = Pool(len(self.tasks), {})
         self.pool.rows.append(row)
 
     # --------------------------------------------------------------------------- text

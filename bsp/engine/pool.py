@@ -9,7 +9,7 @@ receiver takes its column: nothing is done message by message.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bsp.values.effects import Row
@@ -25,12 +25,21 @@ class Pool:
     shared : whether several processes read the pool.
     """
 
-    def __init__(self, readers: int) -> None:
-        self.packed: dict[int, Packed] = {}
+    __slots__ = ("_made", "_readers", "packed", "rows", "shared")
+
+    def __init__(self, readers: int, packed: dict[int, Packed]) -> None:
+        self.packed = packed
         self.rows: list[Row] = []
         self.shared = readers > 1
         self._readers = readers
         self._made: dict[Any, Any] = {}
+
+    def add(self, values: Mapping[int, Packed]) -> None:
+        """Add values for all, by source."""
+        behind = not self.packed or next(reversed(self.packed)) < next(iter(values))
+        self.packed.update(values)
+        if not behind:
+            self.packed = dict(sorted(self.packed.items()))
 
     def take(self) -> bool:
         """Count that one more process reads the values; return whether it is the last, to which they belong."""

@@ -227,9 +227,9 @@ static int write_put(PyObject *tasks, Py_ssize_t first, const Head *head, const 
 static PyObject *apply(PyObject *Py_UNUSED(self), PyObject *args)
 {
     Py_buffer packet;
-    PyObject *tasks, *take, *result = NULL;
+    PyObject *tasks, *values, *result = NULL;
     Py_ssize_t first;
-    if (!PyArg_ParseTuple(args, "y*O!nO", &packet, &PyList_Type, &tasks, &first, &take))
+    if (!PyArg_ParseTuple(args, "y*O!nO!", &packet, &PyList_Type, &tasks, &first, &PyDict_Type, &values))
         return NULL;
     for (Py_ssize_t at = 0; at < packet.len;) {
         Head head;
@@ -245,10 +245,12 @@ static PyObject *apply(PyObject *Py_UNUSED(self), PyObject *args)
             if (write_put(tasks, first, &head, data))
                 goto done;
         } else {
-            PyObject *taken = PyObject_CallFunction(take, "iy#", (int)head.source, data, (Py_ssize_t)head.size);
-            if (!taken)
+            PyObject *source = PyLong_FromLong(head.source), *value = PyBytes_FromStringAndSize(data, head.size);
+            int failed = !source || !value || PyDict_SetItem(values, source, value);
+            Py_XDECREF(source);
+            Py_XDECREF(value);
+            if (failed)
                 goto done;
-            Py_DECREF(taken);
         }
     }
     result = Py_NewRef(Py_None);

@@ -137,11 +137,11 @@ def combine(values: Sequence[Any], op: Reduction, into: np.ndarray | None = None
 
     into : an array for the result of several arrays.
     """
-    level = list(values) if len(values) > 1 else [op.alone(values[0])]
+    level = values
     while len(level) > 2:
         paired = [op(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
-        level = paired + level[len(paired) * 2 :]
-    return op(level[0], level[1], into) if len(level) == 2 else level[0]
+        level = [*paired, *level[len(paired) * 2 :]]
+    return op(level[0], level[1], into) if len(level) == 2 else op.alone(level[0])
 
 
 Node = tuple[int, int]  # (k, i): the values i·2^k ... (i + 1)·2^k - 1, as far as there are so many

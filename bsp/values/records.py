@@ -14,7 +14,7 @@ installed with a C compiler, those of `compiled.c` take their place (`bsp.transp
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 PUT, VALUE = 1, 2  # the first byte of a packet; one of marshalled records begins with another
@@ -57,8 +57,8 @@ def pack(
     return None if any(len(packet) > room for k, packet in joined.items() if k != index) else joined
 
 
-def apply(packet: bytes, tasks: Sequence[Any], first: int, take: Callable[[int, bytes], Any]) -> None:
-    """Write the puts of a packet into their coarrays, and give its values to `take(source, data)`, in their order.
+def apply(packet: bytes, tasks: Sequence[Any], first: int, values: dict[int, Any]) -> None:
+    """Write the puts of a packet into their coarrays, and its values into `values`, by source, in their order.
 
     tasks : the processes here; their pids are consecutive, from `first`.
     """
@@ -71,7 +71,7 @@ def apply(packet: bytes, tasks: Sequence[Any], first: int, take: Callable[[int, 
                 raise IndexError("a put runs past its coarray")
             memory[start : start + len(data)] = memoryview(data)
         else:
-            take(source, data)
+            values[source] = data
 
 
 def each(packet: bytes | memoryview) -> Iterator[tuple[int, int, int, int, int, int, bytes]]:

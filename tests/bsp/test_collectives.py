@@ -467,6 +467,57 @@ def test_the_type_of_a_reduction_does_not_depend_on_how_many_processes_there_are
     run(main, nprocs=nprocs)
 
 
+@pytest.mark.parametrize("nprocs", [1, 2, 3, 8])
+def test_calls_of_allreduce_after_the_first_are_like_the_first(run: Any, nprocs: int) -> None:
+    """Later calls go a shorter way, whatever their values: numbers, objects of any size, values that do not combine."""
+
+    def main(proc: bsp.Process) -> list[Any]:
+        p, me = proc.nprocs, proc.pid
+        given = [me, me + 0.5, 1j * me, np.float32(me), np.bool_(me == 1), [me], (me, "x" * 40_000), str(me) * 9, me]
+        expected = [functools.reduce(operator.add, proc.allgather(x)) for x in given]
+        seen = [[proc.allreduce(x) for x in given] for _ in range(2)]
+        assert seen[0] == seen[1] == expected
+        assert [type(x) for x in seen[0]] == [type(x) for x in seen[1]] == [type(x) for x in expected]
+        shared = proc.allreduce([me])
+        shared.append(me)  # each process has a list of its own
+        assert proc.allreduce([me]) == [*range(p)]
+        mine = proc.private()
+        assert [mine.allreduce(1), mine.allreduce(1, "max"), mine.allreduce(2, "max")] == [p, 1, 2]
+        with pytest.raises(bsp.CannotSend):
+            proc.allreduce(lambda: 0)
+        assert proc.plan().collective.chosen == "one-phase"
+        if p > 1:
+            with pytest.raises(bsp.ShapeError, match="do not combine"):
+                proc.allreduce("text" if me else 1)
+        return seen[0]
+
+    assert all(found == run(main, nprocs=nprocs)[0] for found in run(main, nprocs=nprocs))
+
+
+def test_a_later_allreduce_of_other_things_is_a_mismatch(run: Any) -> None:
+    def main(proc: bsp.Process) -> None:
+        assert proc.allreduce(1) == 3
+        assert proc.allreduce(1, "max") == 1
+        with pytest.raises(bsp.SyncMismatch, match="process 0 waits in"):
+            proc.allreduce(1, "add" if proc.pid else "max")
+
+    with pytest.raises(bsp.SyncMismatch):
+        run(main, nprocs=3)
+
+
+def test_a_later_allreduce_delivers_what_was_put_before_it(run: Any) -> None:
+    def main(proc: bsp.Process) -> None:
+        x = proc.coarray((1,))
+        for k in range(3):
+            x.put((proc.pid + 1) % proc.nprocs, [float(k)])
+            proc.send(0, k)
+            assert proc.allreduce(1) == proc.nprocs
+            assert x.local[0] == k
+            assert [message.payload for message in proc.inbox] == [k] * (0 if proc.pid else proc.nprocs)
+
+    run(main, nprocs=3)
+
+
 BUNDLED = {("gather", "tree"), ("scatter", "tree"), ("allgather", "doubling"), ("alltoall", "logarithmic")}
 
 

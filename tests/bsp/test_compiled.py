@@ -62,9 +62,9 @@ def tasks_of(element: int) -> list[Any]:
 
 
 def applied(apply: Any, packet: bytes, element: int) -> tuple[list[bytes], list[tuple[int, bytes]]]:
-    tasks, taken = tasks_of(element), []
-    apply(packet, tasks, OWNER.index(element), lambda source, data: taken.append((source, data)))
-    return [x.raw.tobytes() for task in tasks for x in task.contexts[0].coarrays], taken
+    tasks, values = tasks_of(element), {}
+    apply(packet, tasks, OWNER.index(element), values)
+    return [x.raw.tobytes() for task in tasks for x in task.contexts[0].coarrays], list(values.items())
 
 
 @needs_c
@@ -85,15 +85,15 @@ def test_records_are_the_effects_in_their_order(posted: list[list[Any]]) -> None
     assert packets is not None
     for element in range(3):
         memory = {pid: [bytearray(n) for n in SIZES] for pid, owner in enumerate(OWNER) if owner == element}
-        taken = []
+        values = {}
         for kind, dest, address, start, data, _ in [effect for effects in posted for effect in effects]:
             _, index, source = struct.unpack("<IIi", address)
             if kind == VALUE and element >= OWNER[dest]:
-                taken.append((source, data))
+                values[source] = data
             elif kind == PUT and OWNER[dest] == element:
                 memory[dest][index][start : start + len(data)] = data
         flat = [bytes(x) for coarrays in memory.values() for x in coarrays]
-        assert applied(records.apply, packets.get(element, b""), element) == (flat, taken)
+        assert applied(records.apply, packets.get(element, b""), element) == (flat, list(values.items()))
 
 
 @needs_c

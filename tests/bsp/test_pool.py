@@ -154,15 +154,15 @@ def test_small_supersteps_meet_others_that_are_not(run: Any, nprocs: int) -> Non
 
 
 def test_the_last_reader_of_a_pool_owns_it() -> None:
-    pool = Pool(3)
+    pool = Pool(3, {})
     given: dict[int, Packed] = {0: b"a", 1: np.ones(2)}
     pool.packed |= given
     assert pool.shared and [pool.take() for _ in range(3)] == [False, False, True]
-    assert not Pool(1).shared and Pool(1).take()
+    assert not Pool(1, {}).shared and Pool(1, {}).take()
 
 
 def test_what_follows_from_a_pool_is_made_once_and_again_after_an_error() -> None:
-    pool = Pool(2)
+    pool = Pool(2, {})
     with pytest.raises(ZeroDivisionError):
         pool.once("ratio", lambda: 1 // 0)
     made = pool.once("ratio", lambda: [1])
