@@ -46,7 +46,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from bsp import collectives
 from bsp.coarray import Coarray, memory
-from bsp.collectives.pooled import Kept
+from bsp.collectives.pooled import KnownReduction
 from bsp.cost.choice import Choice
 from bsp.cost.model import Machine
 from bsp.engine.task import Call, Context, Task
@@ -126,7 +126,7 @@ class Process:
         self.nprocs = task.nprocs
         self._sync = Call("sync", digest("sync", context.id), (context,))
         self._boundary = task.boundary
-        self._reductions: dict[str, Kept] = {}  # by operation
+        self._reductions: dict[str, KnownReduction] = {}  # by operation
 
     # --------------------------------------------------------- identity, randomness and time
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import bsp
+from bsp.algorithms.glm.absorbing.absorb import check_absorbing
 from bsp.algorithms.glm.data.preparing import Given
 from bsp.algorithms.glm.data.table import Table, read_table
 from bsp.algorithms.glm.errors import no_column
@@ -32,6 +33,7 @@ _ROLES = ("target", "weights", "offset", "trials", "clusters", "frequencies")  #
 EXAMPLES = """\
   bsprun -p 64 -m bsp.algorithms.glm visits.csv --family poisson --target mdvis --report fit.html
   python -m bsp.algorithms.glm survey.csv.gz --family binomial --target vote --reference region=south --missing drop
+  bsprun -p 8 -m bsp.algorithms.glm visits.csv --family poisson --formula "mdvis ~ log(disea + 1) + lncoins * idp"
 """
 
 
@@ -54,14 +56,16 @@ def _fail(message: str) -> NoReturn:
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
-        prog=PROGRAM, usage="bsprun -p P -m bsp.algorithms.glm FILE --target COLUMN [options]", allow_abbrev=False,
+        prog=PROGRAM, usage="bsprun -p P -m bsp.algorithms.glm FILE (--target COLUMN | --formula TEXT) [options]", allow_abbrev=False,
         description="Fit a generalised linear model to a CSV or Parquet file.", epilog="exit status: 0 fitted, "
         "1 fitted but not converged, 2 a mistake in the data or the options", formatter_class=_Formatter,
     )  # fmt: skip
     parser.description = f"{EXAMPLES}\n{parser.description}"
     add = parser.add_argument
     add("file", help="CSV with names in the first line (also .gz, .bz2, .xz), or Parquet")
-    add("--target", required=True, metavar="COLUMN", help="what is explained by the other columns")
+    explained = parser.add_mutually_exclusive_group(required=True)
+    explained.add_argument("--target", metavar="COLUMN", help="what is explained by the other columns")
+    explained.add_argument("--formula", metavar="TEXT", help="what is explained by what: the third example")
     add("--family", default="gaussian", help=family_names())
     add("--columns", default="", metavar="A,B", help="explain by these columns only")
     add("--exclude", default="", metavar="A,B", help="leave these columns out")
@@ -78,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
         ("clusters", "column of labels: standard errors allow for rows of one label that vary together"),
     ):  # fmt: skip
         add(f"--{name}", metavar="COLUMN", help=text)
+    add("--absorb", default="", metavar="A,B", help="gaussian: columns of labels whose effects are taken out")
     add("--alpha", type=float, default=0.0, help="strength of the penalty (0)")
     add("--l1-ratio", type=float, default=0.0, help="share of the L1 penalty: 0 ridge, 1 lasso")
     add("--no-intercept", action="store_true", help="the model goes through the origin")
@@ -135,7 +140,12 @@ def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary, Diagnosis | None
         raise ValueError(f"column {twice!r} is given two roles")
     if options.clusters is not None and options.robust:
         raise ValueError("--robust and --clusters: one kind of standard errors; clustered ones are robust too")
-    columns, exclude = _names(options.columns), _names(options.exclude)
+    columns, exclude, absorb = _names(options.columns), _names(options.exclude), _names(options.absorb)
+    roles += absorb
+    if options.formula is not None and "~" not in options.formula:
+        raise ValueError(f"--formula {options.formula!r}: a formula is 'response ~ terms'")
+    if options.formula is not None and columns:
+        raise ValueError("--formula and --columns: the formula names the columns")
     for name in roles:
         if name in exclude:
             raise ValueError(f"--exclude {name}: the column is needed")
@@ -145,6 +155,8 @@ def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary, Diagnosis | None
         options.robust if options.clusters is None else CLUSTERED,
     )  # fmt: skip
     checked = model._model()  # a mistake shows before a large file is read
+    if absorb:
+        check_absorbing(checked)
     for path in (options.report, None if options.json == "-" else options.json):
         if path is not None and not os.path.isdir(os.path.dirname(os.path.abspath(path))):
             raise ValueError(f"{path}: there is no folder {os.path.dirname(path)!r}")
@@ -159,9 +171,11 @@ def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary, Diagnosis | None
         decimal=options.decimal, na=options.na, categorical=_names(options.categorical),
     )  # fmt: skip
     _check_roles(table, options)
-    given = Given(*(getattr(options, role) for role in _ROLES))
+    given = Given(*(getattr(options, role) for role in _ROLES), tuple(absorb))
+    if options.formula is not None:
+        given = given._replace(y=options.formula)
     data = model._fit(table, given, checked, _told if options.progress else None)
-    found = None if options.report is None else diagnosis(data.rows, checked, model.solution_)
+    found = None if options.report is None or absorb else diagnosis(data.rows, checked, model.solution_)
     return model, model.summary(), found
 
 

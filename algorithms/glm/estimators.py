@@ -156,7 +156,8 @@ class Regression(Conventions):
             Parquet, .npy, HDF5, Zarr.  `read_table(path, missing="drop")` leaves out rows with missing values, which
             are a DataError otherwise.
         y : (n,).  With a table (file or data frame) it may be the name of a column, as may the others; X is then the
-            columns that are not named.  Columns of text get treatment coding.
+            columns that are not named.  Columns of text get treatment coding.  With a table it may also be a formula,
+            "mdvis ~ log(disea + 1) + C(hlthp) + lncoins:idp": see `data.formulas`.
         sample_weight : (n,), multiplies a row's share of the objective.   offset : (n,), added to the linear predictor.
         trials : (n,), for a binomial family: y then counts the successes.
         clusters : (n,), numbers or texts, with robust="cluster": rows of the same label may vary together, as those of
@@ -184,7 +185,7 @@ class Regression(Conventions):
 
     def _fit(self, X: Any, given: Given, model: Model, progress: Progress | None = None) -> Prepared:
         """Fit, and return what was fitted to."""
-        data = prepared(X, given, model.family, 2 * self._classify)
+        data = prepared(X, given, model.family, 2 * self._classify, model.fit_intercept)
         self._remember(data, X)
         rows, self._absorbs = data.rows, bool(given.absorb)
         if given.absorb:
@@ -208,7 +209,7 @@ class Regression(Conventions):
         if model.robust == CLUSTERED:
             raise ValueError("robust='cluster': a path has no standard errors that clusters could matter to")
         given = Given(y, sample_weight, offset, trials, frequencies=frequencies)
-        data = prepared(X, given, model.family, 2 * self._classify)
+        data = prepared(X, given, model.family, 2 * self._classify, model.fit_intercept)
         return paths.path(data.rows, model, alphas)
 
     def cost(self, n: int, k: int, p: int, machine: Machine | None = None, iterations: int = 6) -> Cost:

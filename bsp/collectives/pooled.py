@@ -2,7 +2,7 @@
 
 An iterative program reduces a number or two in every superstep.  For that it would be most of the time to describe the
 call, to choose its algorithm and to make the objects of a collective of many supersteps, so a process keeps what its
-calls have in common (`Kept`) where the algorithm is the one superstep in which everybody gives to all.
+calls have in common (`KnownReduction`) where the algorithm is the one superstep in which everybody gives to all.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _tree_of(pool: Pool, op: Reduction) -> Prefixes | None:
 _NUMBERS = frozenset({bool, int, float, complex})
 
 
-class Kept(NamedTuple):
+class KnownReduction(NamedTuple):
     """What calls of `allreduce` with one operation have in common, for values that are no arrays, on one process."""
 
     call: Call
@@ -74,9 +74,9 @@ class Kept(NamedTuple):
     choice: Choice
 
 
-def allreduced(proc: Process, value: Any, kept: Kept) -> Any:
+def allreduced(proc: Process, value: Any, known: KnownReduction) -> Any:
     """Return all values combined, on every process: `allreduce` in one superstep."""
-    call, op, choice = kept
+    call, op, choice = known
     task = proc._task
     give_to_all(task.contexts[1], proc.pid, 0, proc.nprocs, pickled(value, proc, call.text), lent=False)
     task.choice = task.chosen = choice

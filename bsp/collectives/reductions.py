@@ -9,7 +9,7 @@ import numpy as np
 
 from bsp.collectives.choice import Algorithm, Collective
 from bsp.collectives.domains import Domains
-from bsp.collectives.pooled import Kept, allreduced, no_fit, pool_combined
+from bsp.collectives.pooled import KnownReduction, allreduced, no_fit, pool_combined
 from bsp.collectives.sizes import Sizes, levels_of
 from bsp.collectives.steps import Steps, joined, pack, root_rank, unpack
 from bsp.cost.model import Cost
@@ -241,7 +241,7 @@ def allreduce(proc: Process, value: Any, op: Any, group: Sequence[int] | None, a
     call = _Reducing(proc, "allreduce", value, op, group, algorithm)
     if brief and call.chosen.name == "one-phase":
         assert proc._task.choice is not None
-        proc._reductions[op] = Kept(call.steps.call(), call.op, proc._task.choice)
+        proc._reductions[op] = KnownReduction(call.steps.call(), call.op, proc._task.choice)
     result = call.chosen.run(call)
     return call.own(result) if call.steps.takes_part else None
 

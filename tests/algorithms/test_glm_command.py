@@ -123,7 +123,13 @@ MISTAKES = {
     "--target y --categorical regin": "categorical='regin': there is no column 'regin'; did you mean 'region'?",
     "--target y --missing keep": "argument --missing: invalid choice: 'keep'",
     "--target y --report /nowhere/fit.html": "/nowhere/fit.html: there is no folder '/nowhere'",
-    "--family poisson": "the following arguments are required: --target",
+    "--family poisson": "one of the arguments --target --formula is required",
+    "--formula y~xx": "there is no column 'xx'",
+    "--formula y": "--formula 'y': a formula is 'response ~ terms'",
+    "--formula y~x --target y": "argument --target: not allowed with argument --formula",
+    "--formula y~x --columns x": "--formula and --columns: the formula names the columns",
+    "--target y --absorb regin": "there is no column 'regin'; did you mean 'region'?",
+    "--target y --family poisson --absorb region": "absorb= is of linear models",
     "--target y --fam poisson": "unrecognized arguments: --fam poisson",
 }
 
@@ -137,12 +143,28 @@ def test_a_mistake_is_one_line_and_status_2(words: str, table: str, capfd: pytes
     assert err.count("\n") == 1
 
 
+def test_a_formula_names_what_is_explained_by_what(table: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = ran(capfd, table, "--formula", "y ~ I(2 * x) + region", "--json", str(tmp_path / "fit.json"))
+    assert status == 0 and "formula" in out
+    halved = {each["name"]: each["estimate"] for each in json.loads((tmp_path / "fit.json").read_text())["coefficients"]}
+    known = glm.LinearRegression().fit(glm.read_table(table, columns=["x", "region", "y"]), "y")
+    x = known.solution_.names.index("x")
+    assert halved["I(2 * x)"] == pytest.approx(known.coef_[x] / 2, rel=1e-9)
+
+
+def test_absorbed_columns_have_no_coefficients(table: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    report = tmp_path / "fit.html"
+    status, out, _ = ran(capfd, table, "--formula", "y ~ x", "--absorb", "region", "--report", str(report))
+    assert status == 0 and "effects of region are absorbed" in out
+    assert report.read_text().count("region") and "intercept" not in out
+
+
 def test_a_file_that_is_not_there_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     status, _, err = ran(capfd, "/nowhere/data.csv", "--target", "y")
     assert (status, err) == (2, "bsp.algorithms.glm: error: /nowhere/data.csv: No such file or directory\n")
 
 
-def test_help_begins_with_two_examples_and_ends_with_the_statuses(capfd: pytest.CaptureFixture[str]) -> None:
+def test_help_begins_with_examples_and_ends_with_the_statuses(capfd: pytest.CaptureFixture[str]) -> None:
     status, out, _ = ran(capfd, "--help")
     assert status == 0
     assert out.splitlines()[2].startswith("  bsprun -p 64 -m bsp.algorithms.glm")

@@ -16,6 +16,8 @@ from bsp.algorithms.glm.errors import DataError, agreed
 from bsp.arrays.files import Chunk
 from bsp.arrays.procedures import world
 
+Kept = list[np.ndarray] | None  # by chunk which rows are kept; None: all
+
 
 class Coded(NamedTuple):
     """One column of a table and its coding."""
@@ -31,6 +33,11 @@ class Coding(NamedTuple):
     columns: tuple[Coded, ...]
 
     @property
+    def intercept(self) -> bool | None:
+        """None: the coding does not say whether the model has an intercept."""
+        return None
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of the matrix's columns."""
         return tuple(
@@ -41,6 +48,26 @@ class Coding(NamedTuple):
             )
         )
 
+    def rows(self, table: Table, kept: Kept) -> np.ndarray:
+        """Return the kept rows, coded: shape (rows, len(self.names)), float64, C order; each value is copied once.
+
+        Raises DataError for a level that the coding does not know.
+        """
+        counts = [len(chunk[0]) for chunk in table.chunks] if kept is None else [int(rows.sum()) for rows in kept]
+        found = np.empty((sum(counts), len(self.names)))
+        places = [table.column(column.name) for column in self.columns]
+        numbers = [recoded(table, column) for column in self.columns]
+        low = 0
+        for i, (chunk, count) in enumerate(zip(table.chunks, counts, strict=True)):
+            columns = [chunk[k] if kept is None else chunk[k][kept[i]] for k in places]
+            _fill(found[low : low + count], self, columns, numbers)
+            low += count
+        return found
+
+    def dealt_rows(self, table: Table, kept: Kept) -> np.ndarray:
+        """Return the kept rows, as `rows`: levels are the same on all processes, so errors are."""
+        return self.rows(table, kept)
+
 
 class CodingFacts(NamedTuple):
     """One process's part of what the coding of a column needs, over the rows that are kept."""
@@ -50,9 +77,6 @@ class CodingFacts(NamedTuple):
     low: float  # of numbers
     high: float
     present: tuple[int, ...]  # codes
-
-
-Kept = list[np.ndarray] | None  # by chunk which rows are kept; None: all
 
 
 def complete(table: Table, coding: Coding) -> None:
@@ -175,26 +199,12 @@ def _coded(table: Table, name: str, facts: Sequence[CodingFacts]) -> Coded:
     return Coded(name, tuple(level for level in present if level != reference), reference)
 
 
-def matrix(table: Table, coding: Coding, kept: Kept) -> np.ndarray:
-    """Return the kept rows, coded: shape (rows, len(coding.names)), float64, C order; each value is copied once.
+def recoded(table: Table, column: Coded) -> np.ndarray | None:
+    """Return for each code of the table the number of its coded column, -1 for the reference; None for numbers.
 
     Raises DataError for a level that the coding does not know.
     """
-    counts = [len(chunk[0]) for chunk in table.chunks] if kept is None else [int(rows.sum()) for rows in kept]
-    found = np.empty((sum(counts), len(coding.names)))
-    places = [table.column(column.name) for column in coding.columns]
-    recoded = [_recoded(table, place, column) for place, column in zip(places, coding.columns, strict=True)]
-    low = 0
-    for i, (chunk, count) in enumerate(zip(table.chunks, counts, strict=True)):
-        columns = [chunk[k] if kept is None else chunk[k][kept[i]] for k in places]
-        _fill(found[low : low + count], coding, columns, recoded)
-        low += count
-    return found
-
-
-def _recoded(table: Table, place: int, column: Coded) -> np.ndarray | None:
-    """Return for each code of the table the number of its coded column, -1 for the reference; None for numbers."""
-    levels = table.levels[place]
+    levels = table.levels[table.column(column.name)]
     if column.levels is None and levels is not None:
         raise DataError(f"{table.source}: column {column.name!r} has texts; the model was fitted to numbers")
     if column.levels is None:

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bsp.algorithms.glm.data.coding import Coding, coding_of, matrix
+from bsp.algorithms.glm.data.coding import Coding, coding_of
+from bsp.algorithms.glm.data.formulas import Formula, FormulaCoding, coding_by, is_formula, read_formula, response_of
 from bsp.algorithms.glm.data.inputs import is_frame, matrix_of, numbers, opened, part_of, vector_of
 from bsp.algorithms.glm.data.responses import LabelFacts, check_weights, classes_of, facts_of, shares
 from bsp.algorithms.glm.data.table import Table
@@ -39,7 +40,7 @@ class Prepared(NamedTuple):
 
     rows: Rows
     target: str
-    coding: Coding | None  # of a table
+    coding: Coding | FormulaCoding | None  # of a table
     classes: np.ndarray | None  # of a classifier
     notes: tuple[str, ...]
     facts: tuple[tuple[str, str], ...] = ()  # what was fitted to, beside X and y: names and texts
@@ -51,7 +52,7 @@ class _Parts(NamedTuple):
     values: Any
     names: tuple[str, ...]
     vectors: Given
-    coding: Coding | None = None
+    coding: Coding | FormulaCoding | None = None
     place: Callable[[int], str] | None = None  # of a row, in words
     notes: tuple[str, ...] = ()
 
@@ -59,30 +60,55 @@ class _Parts(NamedTuple):
 _CALLED = Given("y", "sample_weight", "offset", "trials", "clusters", "frequencies", ("absorb",))
 
 
-def prepared(X: Any, given: Given, family: Family, classes: int) -> Prepared:
+def prepared(X: Any, given: Given, family: Family, classes: int, intercept: bool) -> Prepared:
     """Return this process's rows of the problem.  Collective.
 
     classes : how many different labels y may have, of any kind; 0: it has numbers, or with a binomial family two texts.
+    intercept : whether the model has one; a formula must agree.
     Cost: a superstep in which all agree that the data are sound, with one more for a table, beside reading it.
     Raises DataError, TypeError or OSError, the same on every process.
     """
     if given.y is None:
         raise DataError("this model requires y to be passed, but the target y is None")
     data = opened(X)
+    formula = None
+    if isinstance(data, Table) and is_formula(given.y):
+        formula = read_formula(given.y, data, _named(given)[1:])
+        given = given._replace(y=formula.target if formula.is_column else None)
+    elif is_formula(given.y):
+        raise DataError(f"y={given.y!r}: a formula needs columns with names, of a data frame, a file or a table")
     if isinstance(data, Table):
-        parts, target = _of_table(data, given), given.y if isinstance(given.y, str) else "y"
+        parts = _of_table(data, given, formula)
+        target = formula.target if formula else given.y if isinstance(given.y, str) else "y"
         if is_frame(X) and isinstance(given.y, str) and X[given.y].dtype == bool:  # which the table has as 0 and 1
             parts = parts._replace(vectors=parts.vectors._replace(y=parts.vectors.y.astype(bool)))
+        _check_intercept(parts.coding, intercept)
     else:
         parts, target = _of_arrays(data, given), "y"
     return _checked(parts, target, family, classes)._replace(facts=_facts(parts.coding, given))
 
 
-def _facts(coding: Coding | None, given: Given) -> tuple[tuple[str, str], ...]:
+def _check_intercept(coding: Coding | FormulaCoding | None, intercept: bool) -> None:
+    """Raise DataError if a formula and the model do not agree on the intercept."""
+    if isinstance(coding, FormulaCoding) and coding.intercept != intercept:
+        has, write = ("an", "0 + ...") if coding.intercept else ("no", "1 + ...")
+        raise DataError(
+            f"formula {coding.text!r} has {has} intercept, the model has fit_intercept={intercept}: write "
+            f"'{write}', or fit_intercept={coding.intercept}"
+        )
+
+
+def _named(given: Given) -> list[Any]:
+    """Return the names of columns among what was given, y first."""
+    return [each if isinstance(each, str) else "" for each in (*given[:-1], *given.absorb)]
+
+
+def _facts(coding: Coding | FormulaCoding | None, given: Given) -> tuple[tuple[str, str], ...]:
     """Return what else a summary shows: reference levels, and which columns are weights, offset, trials, clusters."""
     columns = () if coding is None else coding.columns
     levels = [f"{column.name} {column.reference!r}" for column in columns if column.levels]
-    facts = [("reference levels", ", ".join(levels))] if levels else []
+    facts = [("formula", coding.text)] if isinstance(coding, FormulaCoding) else []
+    facts += [("reference levels", ", ".join(levels))] if levels else []
     facts += [
         (name, ", ".join(f"column {one}" if isinstance(one, str) else "an array" for one in _several(each)))
         for name, each in zip(Given._fields[1:], given[1:], strict=True)
@@ -106,14 +132,17 @@ def _of_arrays(data: Any, given: Given) -> _Parts:
     return _Parts(found.values, tuple(f"x{k}" for k in range(found.shape[1])), Given(*vectors)._replace(absorb=absorb))
 
 
-def _of_table(table: Table, given: Given) -> _Parts:
-    roles = list(dict.fromkeys(each for each in (*given[:-1], *given.absorb) if isinstance(each, str)))
+def _of_table(table: Table, given: Given, formula: Formula | None) -> _Parts:
+    roles = list(dict.fromkeys(name for name in (*_named(given), *(formula.left if formula else ())) if name))
     for name in roles:
         table.column(name)
-    columns = [name for name in table.names if name not in roles]
-    if not columns:
+    columns = [name for name in table.names if name not in roles] if formula is None else list(formula.right)
+    if not columns and formula is None:
         raise DataError(f"{table.source}: no columns are left to fit to")
+    coding: Coding | FormulaCoding
     coding, kept, notes = coding_of(table, columns, roles)
+    if formula is not None:
+        coding = coding_by(formula, table, coding.columns, kept)
     rows: Any = slice(None) if kept is None else np.concatenate([np.empty(0, bool), *kept])
     bounds = np.concatenate([[0], np.cumsum(table.counts)])
 
@@ -123,13 +152,14 @@ def _of_table(table: Table, given: Given) -> _Parts:
     called = zip(given[:-1], _CALLED[:-1], strict=True)
     vectors: list[Any] = [None if each is None else own(each, what) for each, what in called]
     absorb = tuple(own(each, "absorb") for each in given.absorb)
+    values = coding.dealt_rows(table, kept)
+    if formula is not None and not formula.is_column:
+        vectors[0] = response_of(formula, table, kept)
 
     def place(row: int) -> str:
         return f"{table.source}: {table.place(row if kept is None else int(np.flatnonzero(rows)[row]))}"
 
-    return _Parts(
-        matrix(table, coding, kept), coding.names, Given(*vectors)._replace(absorb=absorb), coding, place, notes
-    )
+    return _Parts(values, coding.names, Given(*vectors)._replace(absorb=absorb), coding, place, notes)
 
 
 def _looked_at(parts: _Parts, target: str, family: Family, classes: int) -> Prepared:

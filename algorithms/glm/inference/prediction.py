@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from bsp.algorithms.glm.data.coding import complete, matrix
+from bsp.algorithms.glm.data.coding import Coding, complete
+from bsp.algorithms.glm.data.formulas import FormulaCoding
 from bsp.algorithms.glm.data.inputs import (
     check_finite,
     is_dealt_sparse,
@@ -137,11 +138,13 @@ def applied(model: Model, X: Any, offset: Any) -> Applied:
             if coding is None:
                 raise DataError("the model was fitted to an array; it takes no table")
             complete(data, coding)
-            values, table = matrix(data, coding, None), data
+            values, table = coding.dealt_rows(data, None), data
             bounds = np.concatenate([[0], np.cumsum(data.counts)])
         else:
             X = data
     if is_frame(X):
+        if isinstance(coding, FormulaCoding):
+            X = _columns(X, [column.name for column in coding.columns])
         model._check_features(X.shape[1], tuple(X.columns) if _named(X) else None)
         values = numbers(_of_frame(model, X), "X", finite=True)
     elif isinstance(X, Array) or is_dealt_sparse(X):
@@ -168,8 +171,7 @@ def parted(X: Any, *given: Any) -> tuple[Any, ...]:
     if not is_frame(X) or not names:
         return X, *given
     for name in names:
-        if name not in X.columns:
-            raise DataError(no_column(name, tuple(map(str, X.columns))))
+        _columns(X, [name])
     return X.drop(columns=list(dict.fromkeys(names))), *[X[each] if isinstance(each, str) else each for each in given]
 
 
@@ -179,13 +181,23 @@ def _named(frame: Any) -> bool:
 
 def _of_frame(model: Model, frame: Any) -> np.ndarray:
     """Return all rows of a data frame in the coding that the model was fitted with."""
-    coding = model._coding
+    coding: Coding | FormulaCoding | None = model._coding
     if coding is None:
         found: np.ndarray = whole_matrix(frame.to_numpy())
         return found
     table = local_table(frame)
+    if isinstance(coding, FormulaCoding):
+        return coding.rows(table, None)
     if not _named(frame):
         coding = coding._replace(
             columns=tuple(column._replace(name=name) for column, name in zip(coding.columns, table.names, strict=True))
         )
-    return matrix(table, coding, None)
+    return coding.rows(table, None)
+
+
+def _columns(frame: Any, names: list[str]) -> Any:
+    """Return columns of a data frame, which may have others.  Raises DataError if it lacks one."""
+    for name in names:
+        if name not in frame.columns:
+            raise DataError(no_column(name, tuple(map(str, frame.columns))))
+    return frame[names]

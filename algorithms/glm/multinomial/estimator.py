@@ -87,7 +87,7 @@ class MultinomialRegression(Conventions):
         """
         model = self._model()
         given = Given(y, sample_weight, frequencies=frequencies)
-        data = prepared(X, given, model.family, MOST_CLASSES)
+        data = prepared(X, given, model.family, MOST_CLASSES, model.fit_intercept)
         assert data.classes is not None
         place = self._place(data.classes)
         order = np.append(np.delete(np.arange(len(data.classes)), place), place)  # the reference is the last

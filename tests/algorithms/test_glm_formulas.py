@@ -1,0 +1,220 @@
+"""Formulas: the columns, coefficients and predictions of statsmodels and pandas, for any number of processes."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+import statsmodels.api as sm
+import statsmodels.formula.api as smf
+
+import bsp
+from bsp.algorithms import glm
+
+N = 120
+
+
+def table() -> pandas.DataFrame:
+    rng = np.random.default_rng(8)
+    region = np.array(["north", "south", "east"])[rng.integers(0, 3, N)]
+    frame = pandas.DataFrame(
+        {
+            "age": rng.uniform(20, 60, N), "income": np.exp(rng.normal(1, 0.5, N)), "grade": rng.integers(1, 5, N),
+            "region": region, "smoker": rng.random(N) < 0.4, "weight": rng.uniform(0.5, 2, N),
+        }
+    )  # fmt: skip
+    mean = np.exp(0.02 * frame.age - 0.3 * np.log(frame.income) + 0.2 * (frame.grade == 3) + 0.4 * (region == "south"))
+    frame["visits"] = rng.poisson(mean)
+    frame["cost"] = mean + rng.normal(0, 0.3, N) + 5
+    return frame
+
+
+FORMULAS = [
+    "visits ~ age + region",
+    "visits ~ np.log(income) + C(grade) + smoker",
+    "visits ~ age * region - age",
+    "visits ~ C(grade):region + I(age**2 / 100)",
+    "visits ~ C(region, Treatment(reference='south')) + income",
+    "visits ~ C(region, contr.sum) + C(grade, contr.poly)",
+    "visits ~ center(age) + scale(income)",
+    "visits ~ bs(age, df=5) + poly(income, 2)",
+]
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_a_fit_is_that_of_the_columns_that_formulaic_makes_of_all_rows(run: Any, text: str, nprocs: int) -> None:
+    """The oracle sees all rows at once: formulaic makes the matrix of them, and statsmodels fits it."""
+    import formulaic
+
+    frame = table()
+    y, X = formulaic.model_matrix(text, frame)
+    names = [str(name) for name in X.columns]
+    expected = sm.GLM(np.asarray(y)[:, 0], np.asarray(X, float), family=sm.families.Poisson()).fit(tol=1e-12)
+
+    def main(proc: bsp.Process) -> None:
+        model = glm.PoissonRegression().fit(frame, text)
+        found = np.array([model.intercept_, *model.coef_])
+        assert model.solution_.names == tuple(name.replace(".0]", "]") for name in names[1:])
+        np.testing.assert_allclose(found, expected.params, rtol=1e-7, atol=1e-8)
+        np.testing.assert_allclose(model.standard_errors_, expected.bse, rtol=1e-6)
+        np.testing.assert_allclose(model.predict(frame.iloc[5:9]), expected.fittedvalues[5:9], rtol=1e-7)
+        assert text in str(model.summary())
+
+    run(main, nprocs=nprocs)
+
+
+def test_statsmodels_reads_the_same_formula() -> None:
+    frame = table()
+    text = "cost ~ age + C(region) * smoker"
+    expected = smf.ols(text, frame).fit()
+    found = glm.LinearRegression().fit(frame, text)
+    known = {name.replace("[T.True]", ""): value for name, value in expected.params.items()}
+    assert known.pop("Intercept") == pytest.approx(found.intercept_, rel=1e-9)
+    assert dict(zip(found.solution_.names, found.coef_, strict=True)) == pytest.approx(known, rel=1e-8)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 5])
+def test_files_and_frames_give_the_same_fit_and_the_same_predictions(run: Any, tmp_path: Path, nprocs: int) -> None:
+    frame = table()
+    path = str(tmp_path / "visits.csv")
+    frame.to_csv(path, index=False)
+    text = "visits ~ log(income) + C(grade) * region + scale(age)"
+    alone = glm.PoissonRegression().fit(frame, text, sample_weight="weight")
+
+    def main(proc: bsp.Process) -> None:
+        model = glm.PoissonRegression().fit(path, text, sample_weight="weight")
+        np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(np.asarray(model.predict(path)), alone.predict(frame), rtol=1e-9)
+        assert model.score(path, y="visits") == pytest.approx(alone.score(frame, "visits"), rel=1e-9)
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+
+    run(main, nprocs=nprocs)
+
+
+def test_a_level_that_only_one_process_has_gets_its_column_everywhere(run: Any) -> None:
+    frame = table().sort_values("grade").reset_index(drop=True)  # each process has one or two of the grades
+
+    def main(proc: bsp.Process) -> None:
+        model = glm.PoissonRegression().fit(frame, "visits ~ C(grade)")
+        assert model.solution_.names == ("C(grade)[T.2]", "C(grade)[T.3]", "C(grade)[T.4]")
+        rates = np.exp(model.intercept_ + np.array([0, *model.coef_]))
+        np.testing.assert_allclose(rates, frame.groupby("grade").visits.mean(), rtol=1e-8)
+
+    run(main, nprocs=4)
+
+
+def test_more_processes_than_rows(run: Any) -> None:
+    frame = table().iloc[:9]
+    alone = glm.LinearRegression().fit(frame, "cost ~ age + center(income) + C(grade)")
+
+    def main(proc: bsp.Process) -> None:
+        found = glm.LinearRegression().fit(frame, "cost ~ age + center(income) + C(grade)")
+        np.testing.assert_allclose(found.coef_, alone.coef_, rtol=1e-8, atol=1e-10)
+
+    run(main, nprocs=13)
+
+
+def test_the_response_may_be_an_expression_or_have_labels(run: Any) -> None:
+    frame = table()
+
+    def main(proc: bsp.Process) -> None:
+        model = glm.LinearRegression().fit(frame, "np.log(cost) ~ age")
+        slope, _ = np.polyfit(frame.age, np.log(frame.cost), 1)
+        assert model.coef_[0] == pytest.approx(slope, rel=1e-9)
+        assert "np.log(cost)" in str(model.summary())
+        smokers = glm.LogisticRegression().fit(frame, "smoker ~ age + region")
+        assert smokers.classes_.tolist() == [False, True]
+        assert smokers.predict(frame).dtype == bool
+        regions = glm.MultinomialRegression().fit(frame, "region ~ age + log(income)")
+        assert list(regions.classes_) == ["east", "north", "south"]
+
+    run(main, nprocs=2)
+
+
+def test_all_other_columns_are_a_point_and_an_absorbed_effect_beside_it(run: Any) -> None:
+    frame = table()[["cost", "age", "income", "region", "weight"]]
+
+    def main(proc: bsp.Process) -> None:
+        everything = glm.LinearRegression().fit(frame, "cost ~ .", sample_weight="weight")
+        named = glm.LinearRegression().fit(frame, "cost ~ age + income + region", sample_weight="weight")
+        np.testing.assert_array_equal(everything.coef_, named.coef_)
+        within = glm.LinearRegression().fit(frame, "cost ~ age + income", absorb="region")
+        full = glm.LinearRegression().fit(frame, "cost ~ age + income + region")
+        np.testing.assert_allclose(within.coef_, full.coef_[:2], rtol=1e-8)
+
+    run(main, nprocs=3)
+
+
+def test_rows_with_missing_values_are_left_out_of_what_the_formula_uses(run: Any, tmp_path: Path) -> None:
+    frame = table()
+    frame.loc[3, "income"] = np.nan
+    frame.loc[7, "region"] = None
+    frame.loc[11, "age"] = np.nan  # not used
+    frame.to_csv(tmp_path / "some.csv", index=False)
+    text = "visits ~ log(income) + region"
+    expected = glm.PoissonRegression().fit(frame.dropna(subset=["income", "region"]), text)
+
+    def main(proc: bsp.Process) -> None:
+        data = glm.read_table(tmp_path / "some.csv", missing="drop", reference={"region": "south"})
+        model = glm.PoissonRegression().fit(data, text)
+        assert model.solution_.names == ("log(income)", "region[T.east]", "region[T.north]")
+        assert model.deviance_ == pytest.approx(expected.deviance_, rel=1e-9)
+        assert "2 of 120 rows" in str(model.summary())
+
+    run(main, nprocs=3)
+
+
+def test_a_model_without_an_intercept() -> None:
+    frame = table()
+    model = glm.LinearRegression(fit_intercept=False).fit(frame, "cost ~ 0 + region")
+    np.testing.assert_allclose(model.coef_, frame.groupby("region").cost.mean(), rtol=1e-9)
+    assert len(model.solution_.names) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("visits ~ nosuch", "there is no column 'nosuch'"),
+        ("visits ~ agee", "did you mean 'age'"),
+        ("visits ~ age +", "misplaced"),
+        ("~ age", "no response"),
+        ("visits ~ age | region", "absorb="),
+        ("visits + cost ~ age", "one number for each row"),
+        ("center(cost) ~ age", "of that row alone"),
+        ("visits ~ 0 + age", "fit_intercept=True"),
+        ("visits ~ unknown_function(age)", "unknown_function"),
+        ("visits ~ log(age - 40)", r"line|row"),
+    ],
+)
+def test_a_formula_that_cannot_be_fitted_is_one_clear_error_on_every_process(run: Any, text: str, message: str) -> None:
+    frame = table()
+
+    def main(proc: bsp.Process) -> None:
+        with pytest.raises(glm.DataError, match=message):
+            glm.PoissonRegression().fit(frame, text)
+        proc.sync()  # all are here: none waits in the fit
+
+    run(main, nprocs=2)
+
+
+def test_what_a_formula_is_for() -> None:
+    with pytest.raises(glm.DataError, match="columns with names"):
+        glm.LinearRegression().fit(np.ones((4, 2)), "y ~ x")
+    frame = table()
+    model = glm.PoissonRegression().fit(frame, "visits ~ C(grade) + region")
+    other = frame.copy()
+    other.loc[2, "grade"] = 9
+    with pytest.raises(glm.DataError, match="grade"):
+        model.predict(other)
+    other = frame.copy()
+    other.loc[2, "region"] = "west"
+    with pytest.raises(glm.DataError, match="'west'"):
+        model.predict(other)
+    with pytest.raises(glm.DataError, match="no column 'region'"):
+        model.predict(frame.drop(columns="region"))
