@@ -56,7 +56,8 @@ def _fail(message: str) -> NoReturn:
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
-        prog=PROGRAM, usage="bsprun -p P -m bsp.algorithms.glm FILE (--target COLUMN | --formula TEXT) [options]", allow_abbrev=False,
+        prog=PROGRAM, allow_abbrev=False,
+        usage="bsprun -p P -m bsp.algorithms.glm FILE (--target COLUMN | --formula TEXT) [options]",
         description="Fit a generalised linear model to a CSV or Parquet file.", epilog="exit status: 0 fitted, "
         "1 fitted but not converged, 2 a mistake in the data or the options", formatter_class=_Formatter,
     )  # fmt: skip

@@ -157,7 +157,7 @@ class Regression(Conventions):
             are a DataError otherwise.
         y : (n,).  With a table (file or data frame) it may be the name of a column, as may the others; X is then the
             columns that are not named.  Columns of text get treatment coding.  With a table it may also be a formula,
-            "mdvis ~ log(disea + 1) + C(hlthp) + lncoins:idp": see `data.formulas`.
+            "mdvis ~ log(disea + 1) + C(hlthp) + idp:fmde": see `data.formulas`.
         sample_weight : (n,), multiplies a row's share of the objective.   offset : (n,), added to the linear predictor.
         trials : (n,), for a binomial family: y then counts the successes.
         clusters : (n,), numbers or texts, with robust="cluster": rows of the same label may vary together, as those of

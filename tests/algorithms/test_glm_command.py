@@ -143,10 +143,11 @@ def test_a_mistake_is_one_line_and_status_2(words: str, table: str, capfd: pytes
     assert err.count("\n") == 1
 
 
-def test_a_formula_names_what_is_explained_by_what(table: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_formula_tells_what_is_explained(table: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     status, out, _ = ran(capfd, table, "--formula", "y ~ I(2 * x) + region", "--json", str(tmp_path / "fit.json"))
     assert status == 0 and "formula" in out
-    halved = {each["name"]: each["estimate"] for each in json.loads((tmp_path / "fit.json").read_text())["coefficients"]}
+    found = json.loads((tmp_path / "fit.json").read_text())
+    halved = {each["name"]: each["estimate"] for each in found["coefficients"]}
     known = glm.LinearRegression().fit(glm.read_table(table, columns=["x", "region", "y"]), "y")
     x = known.solution_.names.index("x")
     assert halved["I(2 * x)"] == pytest.approx(known.coef_[x] / 2, rel=1e-9)

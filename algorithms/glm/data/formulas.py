@@ -1,4 +1,4 @@
-"""Formulas: a response and the columns of X as "mdvis ~ log(disea + 1) + C(hlthp) + lncoins:idp", evaluated by formulaic.
+"""Formulas: a response and the columns of X as "mdvis ~ log(disea + 1) + C(hlthp) + idp:fmde", evaluated by formulaic.
 
 Each process evaluates the formula on its own rows.  What a formula has to know of all rows is learned from rows that
 every process gets: of each categorical number, as in C(hlthg), one row for each value; of a transform that remembers,
