@@ -172,7 +172,7 @@ def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary, Diagnosis | None
         decimal=options.decimal, na=options.na, categorical=_names(options.categorical),
     )  # fmt: skip
     _check_roles(table, options)
-    given = Given(*(getattr(options, role) for role in _ROLES), tuple(absorb))
+    given = Given(*(getattr(options, role) for role in _ROLES))._replace(absorb=tuple(absorb))
     if options.formula is not None:
         given = given._replace(y=options.formula)
     data = model._fit(table, given, checked, _told if options.progress else None)
