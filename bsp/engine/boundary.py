@@ -128,7 +128,7 @@ class Boundary:
         texts : whether to send the text that processes here printed, to element 0.
         """
         if texts:
-            for text in self._element.texts_for_packets():
+            for text in self._element.console.texts_for_packets():
                 self._packet(0).texts.append(text)
         encoded: dict[int, bytes] = {}
         flags, total, longest = header.flags, 0, 0

@@ -12,11 +12,8 @@ takes a shorter way: one exchange of headers with packets behind them (`Transpor
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
-import io
 import os
-import pickle
 import sys
 import traceback
 import weakref
@@ -30,17 +27,18 @@ import numpy as np
 
 from bsp.cost.model import DEFAULT, Machine
 from bsp.engine.boundary import Boundary, deliver_small
+from bsp.engine.console import Console
 from bsp.engine.layout import Hosting
 from bsp.engine.pool import Pool
 from bsp.engine.registration import Entry, agree
+from bsp.engine.reports import report
 from bsp.engine.staging import Staging
-from bsp.engine.task import END, IN_CHILD, RAISED, WAITING, Task, status_of
-from bsp.engine.verdict import Standing, Verdict, judge
+from bsp.engine.task import END, IN_CHILD, RAISED, WAITING, Task
+from bsp.engine.verdict import Verdict, judge
 from bsp.errors import CollectiveMistake, LocalMistake, NotRegistered
 from bsp.interpreter.belongings import set_warning_state, warning_state, without_loop
 from bsp.interpreter.generators import lent
 from bsp.interpreter.imports import Imports
-from bsp.source import NOWHERE, SourceLine, is_ours, traceback_of
 from bsp.transport import header as h
 from bsp.transport.base import Solo, Transport
 from bsp.transport.compiled import pack
@@ -134,7 +132,7 @@ class Element:
         self.calls: dict[Any, Any] = {}  # what collectives have found out about calls like these
         self.lifeline = lifeline
         self.reordering: Reordering | None = None
-        self._console: Any = sys.stdout if console is None else console
+        self.console = Console(self, sys.stdout if console is None else console)
         self._imports = Imports(lambda: self.turn)
         if checker is not None:
             checker.attach(self)
@@ -245,7 +243,7 @@ class Element:
             self._write_profiles(self.profile)
         if self.verdict.failure is not None or self.verdict.status:
             texts = [(task.pid, task.take_text()) for task in self.tasks if task.has_text()]
-            self._print([text for some in self.transport.gather(texts) for text in some])
+            self.console.show([text for some in self.transport.gather(texts) for text in some])
         return self.verdict
 
     def _write_profiles(self, folder: str) -> None:
@@ -351,7 +349,7 @@ class Element:
         boundary.deliver(seen)
         if flags & h.REGISTERED:
             self._release()
-        self._print(boundary.texts())
+        self.console.show(boundary.texts())
         self._advance()
 
     @property
@@ -391,7 +389,7 @@ class Element:
         if mine or boundary or came:
             texts = deliver_small(self, {**came, self.index: mine}, boundary.here if boundary else ())
             if texts:
-                self._print(texts)
+                self.console.show(texts)
         return None
 
     def _tell(
@@ -572,50 +570,6 @@ class Element:
             self.pool = Pool(len(self.tasks), {})
         self.pool.rows.append(row)
 
-    # --------------------------------------------------------------------------- text
-
-    def texts_for_packets(self) -> list[tuple[int, bytes]]:
-        """Return the texts that processes here printed, for element 0, which prints for all; element 0 returns none.
-
-        The tasks keep their text until the superstep has ended: after a mismatch `_conclude` still has to print it.
-        """
-        if self.index == 0:
-            return []
-        return [(task.pid, task.text.getvalue()) for task in self.tasks if task.text is not None and task.has_text()]
-
-    def _print(self, texts: list[tuple[int, bytes]]) -> None:
-        """Take the text of the processes here; on element 0, print the text of one superstep in pid order."""
-        mine = [(task.pid, task.take_text()) for task in self.tasks if task.has_text()]
-        if self.index:
-            return
-        texts += mine
-        if texts:
-            if self.progress is not None:
-                self.progress.clear()
-            try:
-                self._write(b"".join(text for _, text in sorted(texts)))
-            except BrokenPipeError:  # the reader has closed the pipe: `bsprun ... | head` is no mistake
-                self._console = open(os.devnull, "w")  # noqa: SIM115
-
-    def _write(self, text: bytes) -> None:
-        """Write the text to the console, as unchanged bytes if it takes bytes."""
-        if self.recovery is not None and not self.checking:
-            self.recovery.lines(text)
-            return
-        with contextlib.suppress(AttributeError, ValueError):  # process 0 may have deleted or closed its own
-            self.tasks[0].own.stdout.flush()  # type: ignore[union-attr]
-        console = self._console
-        if console.closed:  # in the interpreter of a caller whose sys.stdout process 0 has closed
-            console = sys.__stdout__
-        if console is None or console.closed:
-            return
-        raw = console if isinstance(console, io.BufferedIOBase) else getattr(console, "buffer", None)
-        if raw is not None:
-            raw.write(text)
-        else:
-            console.write(text.decode("utf-8", "replace"))
-        console.flush()
-
     # ------------------------------------------------------------------------ mistakes
 
     def failure_for(self, task: Task) -> Exception:
@@ -645,7 +599,9 @@ class Element:
     def _disagree(self) -> None:
         """Exchange reports on all processes and judge them.  Collective over the elements."""
         reports = [
-            report for some in self.transport.gather([self._report(task) for task in self.tasks]) for report in some
+            each
+            for some in self.transport.gather([report(task, self.superstep) for task in self.tasks])
+            for each in some
         ]
         self.verdict = judge(reports, self.superstep)
         self.failure = self.verdict.failure
@@ -655,45 +611,7 @@ class Element:
         self.failure = mistake
         self.verdict = Verdict(False, mistake, 1)
 
-    def _report(self, task: Task) -> Standing:
-        """Return what the processes of the job need to judge this one: its state, call, source line and exception."""
-        line = task.line()
-        if task.fault is not None:
-            return Standing(task.pid, RAISED, task.call.text, task.call.digest, line, self.superstep,
-                          f"{type(task.fault).__name__}: {task.fault}", shared=task.fault)  # fmt: skip
-        error = task.raised
-        if task.state is not RAISED or error is None:
-            return Standing(task.pid, task.state, task.call.text, task.call.digest, line)
-        if isinstance(error, SystemExit):
-            text = "" if error.code is None or isinstance(error.code, int) else f"{error.code}\n"
-            return Standing(task.pid, RAISED, "sys.exit", b"", _raised_at(error), task.raised_in,
-                          traceback=text, status=status_of(error))  # fmt: skip
-        shown = traceback.format_exception_only(error)[-1].strip()
-        return Standing(
-            task.pid, RAISED, "", b"", _raised_at(error), task.raised_in, shown, traceback_of(error),
-            error if isinstance(error, CollectiveMistake) else None, None, _pickled(error),
-        )  # fmt: skip
-
 
 def _bound(body: Callable[[Task], Any], task: Task) -> Callable[[], Any]:
     """Return `body` as a function without arguments, for one task."""
     return lambda: body(task)
-
-
-def _raised_at(error: BaseException) -> SourceLine:
-    """Return the user's line closest to where an exception was raised."""
-    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    users = [frame for frame in frames if not is_ours(frame[0])]
-    return SourceLine(users[-1]) if users else NOWHERE
-
-
-def _pickled(error: BaseException) -> bytes:
-    """Return the pickle of an exception, or no bytes if it cannot be pickled and read back."""
-    from bsp.values import by_value
-
-    try:
-        data: bytes = by_value.dumps(error)
-        pickle.loads(data)
-    except Exception:  # noqa: BLE001 - the report still holds its type, text and traceback
-        return b""
-    return data

@@ -1,0 +1,69 @@
+"""The console of a job: element 0 prints the text of all processes, at the end of each superstep and in pid order."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bsp.engine.element import Element
+
+
+class Console:
+    """What an element prints: on element 0 the text of every process, on the others nothing.
+
+    stream : where to; bytes are written unchanged where it takes bytes.
+    """
+
+    def __init__(self, element: Element, stream: Any) -> None:
+        self._element = element
+        self._stream = stream
+
+    def texts_for_packets(self) -> list[tuple[int, bytes]]:
+        """Return the texts that processes here printed, for element 0, which prints for all; element 0 returns none.
+
+        The tasks keep their text until the superstep has ended: after a mismatch it still has to be printed.
+        """
+        if self._element.index == 0:
+            return []
+        return [
+            (task.pid, task.text.getvalue())
+            for task in self._element.tasks
+            if task.text is not None and task.has_text()
+        ]
+
+    def show(self, texts: list[tuple[int, bytes]]) -> None:
+        """Take the text of the processes here; on element 0, print the text of one superstep in pid order."""
+        element = self._element
+        mine = [(task.pid, task.take_text()) for task in element.tasks if task.has_text()]
+        if element.index:
+            return
+        texts += mine
+        if texts:
+            if element.progress is not None:
+                element.progress.clear()
+            try:
+                self._write(b"".join(text for _, text in sorted(texts)))
+            except BrokenPipeError:  # the reader has closed the pipe: `bsprun ... | head` is no mistake
+                self._stream = open(os.devnull, "w")  # noqa: SIM115
+
+    def _write(self, text: bytes) -> None:
+        element, stream = self._element, self._stream
+        if element.recovery is not None and not element.checking:
+            element.recovery.lines(text)
+            return
+        with contextlib.suppress(AttributeError, ValueError):  # process 0 may have deleted or closed its own
+            element.tasks[0].own.stdout.flush()  # type: ignore[union-attr]
+        if stream.closed:  # in the interpreter of a caller whose sys.stdout process 0 has closed
+            stream = sys.__stdout__
+        if stream is None or stream.closed:
+            return
+        raw = stream if isinstance(stream, io.BufferedIOBase) else getattr(stream, "buffer", None)
+        if raw is not None:
+            raw.write(text)
+        else:
+            stream.write(text.decode("utf-8", "replace"))
+        stream.flush()

@@ -1,0 +1,50 @@
+"""Reports on processes that do not wait at the same boundary: what `verdict.judge` needs to know of each."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+
+from bsp.engine.task import RAISED, Task, status_of
+from bsp.engine.verdict import Standing
+from bsp.errors import CollectiveMistake
+from bsp.source import NOWHERE, SourceLine, is_ours, traceback_of
+
+
+def report(task: Task, superstep: int) -> Standing:
+    """Return a process's state, call, source line and exception, in a superstep."""
+    line = task.line()
+    if task.fault is not None:
+        return Standing(task.pid, RAISED, task.call.text, task.call.digest, line, superstep,
+                      f"{type(task.fault).__name__}: {task.fault}", shared=task.fault)  # fmt: skip
+    error = task.raised
+    if task.state is not RAISED or error is None:
+        return Standing(task.pid, task.state, task.call.text, task.call.digest, line)
+    if isinstance(error, SystemExit):
+        text = "" if error.code is None or isinstance(error.code, int) else f"{error.code}\n"
+        return Standing(task.pid, RAISED, "sys.exit", b"", _raised_at(error), task.raised_in,
+                      traceback=text, status=status_of(error))  # fmt: skip
+    shown = traceback.format_exception_only(error)[-1].strip()
+    return Standing(
+        task.pid, RAISED, "", b"", _raised_at(error), task.raised_in, shown, traceback_of(error),
+        error if isinstance(error, CollectiveMistake) else None, None, _pickled(error),
+    )  # fmt: skip
+
+
+def _raised_at(error: BaseException) -> SourceLine:
+    """Return the user's line closest to where an exception was raised."""
+    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    users = [frame for frame in frames if not is_ours(frame[0])]
+    return SourceLine(users[-1]) if users else NOWHERE
+
+
+def _pickled(error: BaseException) -> bytes:
+    """Return the pickle of an exception, or no bytes if it cannot be pickled and read back."""
+    from bsp.values import by_value
+
+    try:
+        data: bytes = by_value.dumps(error)
+        pickle.loads(data)
+    except Exception:  # noqa: BLE001 - the report still holds its type, text and traceback
+        return b""
+    return data
