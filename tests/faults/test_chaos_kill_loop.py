@@ -1,4 +1,4 @@
-"""64 processes train for 500 rounds while elements and workers are killed and stopped, each when all is whole again.
+"""64 processes train for 1200 rounds while elements and workers are killed and stopped, each when all is whole again.
 
 Only in `make chaos`: 25 hits, or as many as the training lasts on a busy machine, far more than the two standbys.
 `make test` has scenario 22.
@@ -22,7 +22,7 @@ from scenarios import Job
 pytestmark = [pytest.mark.jobs, pytest.mark.rest, pytest.mark.timeout(1800)]
 
 SCRIPT = str(Path(__file__).parents[2] / "examples" / "nonstop_training.py")
-HITS, LEAST, ROUNDS, COPIES = 25, 8, "500", "40"
+HITS, LEAST, ROUNDS, COPIES = 25, 8, "1200", "40"
 BUDGET = 900.0
 WAYS = [(number, worker) for number in (signal.SIGKILL, signal.SIGSTOP) for worker in (False, True)]
 
