@@ -155,8 +155,10 @@ class Boundary:
         encoded = {}
         room = self._transport.room()
         for k, packet in self._packets.items():
+            if packet.blocks:
+                return None
             data = encoded[k] = packet.encode()
-            if packet.blocks or len(data) > room:
+            if len(data) > room:
                 return None
         return encoded
 
