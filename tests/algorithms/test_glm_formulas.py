@@ -276,3 +276,8 @@ def test_what_a_formula_is_for() -> None:
         model.predict(other)
     with pytest.raises(glm.DataError, match="no column 'region'"):
         model.predict(frame.drop(columns="region"))
+    ages = frame[["age"]].to_numpy()  # as many columns as coefficients, but these are not what the coefficients are of
+    model = glm.PoissonRegression().fit(frame, "visits ~ log(age)")
+    for rows in (ages, ages.tolist(), bsp.arrays.asarray(ages)):
+        with pytest.raises(glm.DataError, match="data frames and tables"):
+            model.predict(rows)
