@@ -68,6 +68,55 @@ def test_a_fit_is_that_of_the_columns_that_formulaic_makes_of_all_rows(run: Any,
     run(main, nprocs=nprocs)
 
 
+@pytest.mark.parametrize("nprocs", [1, 3])
+@pytest.mark.parametrize(
+    "text", ["cost ~ C(age // 10) + C(grade):C(region.str[0])", "cost ~ C(age > 40) + C(age.round())"]
+)
+def test_the_levels_of_an_expression_are_those_that_it_has_in_all_rows(
+    run: Any, text: str, nprocs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Levels count, not the different values in the columns that they are computed from."""
+    import formulaic
+
+    monkeypatch.setattr("bsp.algorithms.glm.data.formulas.MOST_LEVELS", 45)
+    frame = table().sort_values("age").reset_index(drop=True)
+    y, X = (np.asarray(side, float) for side in formulaic.model_matrix(text, frame))
+    expected = X @ np.linalg.lstsq(X, y[:, 0])[0]
+
+    def main(proc: bsp.Process) -> None:
+        model = glm.LinearRegression().fit(frame, text)
+        np.testing.assert_allclose(model.predict(frame), expected, rtol=1e-8)
+
+    run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 4, 150])
+def test_the_mean_alone_is_a_model(run: Any, nprocs: int) -> None:
+    frame = table()
+
+    def main(proc: bsp.Process) -> None:
+        model = glm.LinearRegression().fit(frame, "np.log(cost) ~ 1")
+        assert model.intercept_ == pytest.approx(np.log(frame.cost).mean(), rel=1e-12)
+        assert model.coef_.shape == (0,)
+        np.testing.assert_allclose(model.predict(frame), np.full(N, model.intercept_))
+        assert "intercept" in str(model.summary())
+
+    run(main, nprocs=nprocs)
+
+
+def test_a_column_may_be_named_intercept_or_like_a_function_or_a_keyword() -> None:
+    rng = np.random.default_rng(3)
+    names = ["Intercept", "log", "C", "class", "0", "two words"]
+    frame = pandas.DataFrame(rng.uniform(1, 2, (40, 7)), columns=["y", *names])
+    known = np.linalg.lstsq(np.column_stack([np.ones(40), frame[names]]), frame.y)[0]
+    model = glm.LinearRegression().fit(frame, "y ~ Intercept + log + C + `class` + `0` + `two words`")
+    np.testing.assert_allclose([model.intercept_, *model.coef_], known, rtol=1e-8)
+    assert list(model.solution_.names) == names
+    origin = glm.LinearRegression(fit_intercept=False).fit(frame, "y ~ 0 + Intercept + log.astype(float)")
+    known = np.linalg.lstsq(frame[["Intercept", "log"]].to_numpy(), frame.y)[0]
+    np.testing.assert_allclose(origin.coef_, known, rtol=1e-8)
+
+
 def test_statsmodels_reads_the_same_formula() -> None:
     frame = table()
     text = "cost ~ age + C(region) * smoker"
@@ -190,9 +239,18 @@ def test_a_model_without_an_intercept() -> None:
         ("visits ~ 0 + age", "fit_intercept=True"),
         ("visits ~ unknown_function(age)", "unknown_function"),
         ("visits ~ log(age - 40)", r"line|row"),
+        ("visits ~ I(age - age.mean())", "depends on other rows"),
+        ("visits ~ I(age / age.max())", "depends on other rows"),
+        ("visits ~ age.rank()", "depends on other rows"),
+        ("visits ~ I(income.cumsum())", "depends on other rows"),
+        ("I(visits / visits.max()) ~ age", "depends on other rows"),
+        ("visits ~ C(age * income) + scale(age)", "more than 50 different values"),
     ],
 )
-def test_a_formula_that_cannot_be_fitted_is_one_clear_error_on_every_process(run: Any, text: str, message: str) -> None:
+def test_a_formula_that_cannot_be_fitted_is_one_clear_error_on_every_process(
+    run: Any, text: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bsp.algorithms.glm.data.formulas.MOST_LEVELS", 50)
     frame = table()
 
     def main(proc: bsp.Process) -> None:
@@ -218,3 +276,8 @@ def test_what_a_formula_is_for() -> None:
         model.predict(other)
     with pytest.raises(glm.DataError, match="no column 'region'"):
         model.predict(frame.drop(columns="region"))
+    ages = frame[["age"]].to_numpy()  # as many columns as coefficients, but these are not what the coefficients are of
+    model = glm.PoissonRegression().fit(frame, "visits ~ log(age)")
+    for rows in (ages, ages.tolist(), bsp.arrays.asarray(ages)):
+        with pytest.raises(glm.DataError, match="data frames and tables"):
+            model.predict(rows)

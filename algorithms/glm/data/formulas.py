@@ -11,6 +11,7 @@ https://matthewwardrop.github.io/formulaic/ describes the language, which is tha
 from __future__ import annotations
 
 import ast
+import builtins
 import importlib
 import re
 import warnings
@@ -22,6 +23,7 @@ import numpy as np
 from bsp.algorithms.glm.data.coding import Coded, Kept, recoded
 from bsp.algorithms.glm.data.table import MOST_LEVELS, Table
 from bsp.algorithms.glm.errors import DataError, agreed
+from bsp.arrays.procedures import world
 
 _LOOKED_AT = 1000  # rows that show of what kind each part of a formula is
 _MARKS = re.compile(r"\x1b\[[0-9;]*m|[⧛⧚]")  # by which formulaic points at a place in a formula
@@ -66,12 +68,12 @@ class FormulaCoding(NamedTuple):
     @property
     def intercept(self) -> bool:
         """Whether the formula has an intercept, which is the model's and no column of the matrix."""
-        return "Intercept" in self.spec.column_names
+        return any(term.degree == 0 for term in self.spec.terms)  # a column may have this name, too
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the matrix's columns."""
-        return tuple(_WHOLE.sub(r"\1]", str(name)) for name in self.spec.column_names if name != "Intercept")
+        return tuple(_WHOLE.sub(r"\1]", str(name)) for name in self.spec.column_names[int(self.intercept) :])
 
     def rows(self, table: Table, kept: Kept) -> np.ndarray:
         """Return the kept rows, coded: shape (rows, len(self.names)), float64, C order.
@@ -90,7 +92,12 @@ class FormulaCoding(NamedTuple):
     def dealt_rows(self, table: Table, kept: Kept) -> np.ndarray:
         """Return the kept rows, as `rows`; errors are the same on every process.  Cost: a superstep."""
         found: list[np.ndarray] = []
-        agreed(lambda: found.append(self.rows(table, kept)))
+
+        def code() -> None:
+            found.append(self.rows(table, kept))
+            _check_alone(self.spec, frame_of(table, self.columns, kept), found[0], self.text)
+
+        agreed(code)
         return found[0]
 
 
@@ -116,24 +123,28 @@ def read_formula(text: str, table: Table, taken: Collection[str]) -> Formula:
 
 
 def _columns(side: Any, table: Table) -> tuple[str, ...]:
-    """Return the columns of a table that one side of a formula uses.  Raises DataError for one that is not there.
-
-    formulaic's own `required_variables` leaves out those in center(x), bs(x), poly(x).
-    """
-    known = importlib.import_module("formulaic.transforms").TRANSFORMS
-    used: set[str] = set()
-    for factor in {factor for term in side for factor in term.factors}:
-        if factor.eval_method.value == "lookup":
-            used.add(str(factor.expr))
-        elif factor.eval_method.value == "python":
-            quoted = re.findall("`([^`]+)`", factor.expr)
-            nodes = list(ast.walk(ast.parse(re.sub("`[^`]+`", "0", factor.expr), mode="eval")))
-            called = {node.func for node in nodes if isinstance(node, ast.Call)}  # formulaic tells of an unknown one
-            names = {node.id for node in nodes if isinstance(node, ast.Name) and node not in called}
-            used |= {*quoted, *(name for name in names if name in table.names or name not in known)}
+    """Return the columns of a table that one side of a formula uses.  Raises DataError for one that is not there."""
+    used = set().union(*(_used_by(factor, table.names) for term in side for factor in term.factors))
     for name in sorted(used):
         table.column(name)
     return tuple(name for name in table.names if name in used)
+
+
+def _used_by(factor: Any, columns: Collection[str]) -> set[str]:
+    """Return the columns that one part of a formula uses, and names in it that are none.
+
+    formulaic's own `required_variables` leaves out those in center(x), bs(x), poly(x).
+    """
+    if factor.eval_method.value == "lookup":
+        return {str(factor.expr)}
+    if factor.eval_method.value != "python":
+        return set()
+    quoted = re.findall("`([^`]+)`", factor.expr)
+    nodes = list(ast.walk(ast.parse(re.sub("`[^`]+`", "0", factor.expr), mode="eval")))
+    called = {node.func for node in nodes if isinstance(node, ast.Call)}  # formulaic tells of an unknown one
+    names = {node.id for node in nodes if isinstance(node, ast.Name) and node not in called}
+    functions = {*importlib.import_module("formulaic.transforms").TRANSFORMS, *dir(builtins)}
+    return {*quoted, *(name for name in names if name in columns or name not in functions)}
 
 
 def coding_by(formula: Formula, table: Table, columns: tuple[Coded, ...], kept: Kept) -> FormulaCoding:
@@ -147,6 +158,7 @@ def coding_by(formula: Formula, table: Table, columns: tuple[Coded, ...], kept: 
 
 def _learned(formula: Formula, frame: Any) -> Any:
     """Return formulaic's specification of the columns, which has seen all rows that it needs."""
+    factors = {str(factor.expr): factor for term in formula.terms for factor in term.factors}
 
     def look() -> tuple[bool, set[str]]:
         shown = frame.head(_LOOKED_AT)
@@ -156,36 +168,80 @@ def _learned(formula: Formula, frame: Any) -> Any:
             seen = evaluated(_specified(formula.terms), shown, formula.text).model_spec
         except DataError:  # perhaps of a transform that takes more rows: all of them will tell
             return True, set()
-        grouped = [expr for expr, (kind, _) in seen.encoder_state.items() if kind.value == "categorical"]
-        factors = {str(name) for expr in grouped for name in seen.factor_variables[expr]}
-        return bool(seen.transform_state), factors & set(frame.select_dtypes("number").columns)
+        coded = {expr for expr, (kind, _) in seen.encoder_state.items() if kind.value == "categorical"}
+        return bool(seen.transform_state), coded - set(frame.columns)  # of texts all know the levels
 
     told = agreed(look)
-    learns, grouped = any(each for each, _ in told), sorted(set().union(*(names for _, names in told)))
+    learns, grouped = any(each for each, _ in told), sorted(set().union(*(some for _, some in told)))
 
-    def shown_to_all() -> Any:
-        if learns:
-            return frame
-        some = frame.drop_duplicates(grouped) if grouped else frame.head(1)
-        if len(some) > MOST_LEVELS:
-            raise DataError(f"formula {formula.text!r}: {', '.join(grouped)}: more than {MOST_LEVELS} different values")
-        return some
+    def one_of_each(rows: Any) -> list[Any]:
+        return [_one_of_each(factors[expr], rows, formula.text) for expr in grouped]
 
     pandas = importlib.import_module("pandas")
-    rows = pandas.concat(agreed(shown_to_all), ignore_index=True)
+    shown = agreed(lambda: frame if learns else pandas.concat([frame.head(1), *one_of_each(frame)]))
+    rows = pandas.concat(shown, ignore_index=True)
+    one_of_each(rows)  # which may be too many of all processes together
     return evaluated(_specified(formula.terms), rows, formula.text).model_spec
 
 
-def response_of(formula: Formula, table: Table, kept: Kept) -> np.ndarray:
-    """Return the kept rows' responses, where the formula's is an expression: as many numbers.
+def _one_of_each(factor: Any, rows: Any, text: str) -> Any:
+    """Return one row, or more, for each value of a categorical part of a formula.
 
-    Raises DataError if it is none, or remembers rows.
+    Raises DataError if there are more than MOST_LEVELS values.
     """
-    columns = tuple(Coded(name, None) for name in formula.left)
-    found = evaluated(_specified(formula.response), frame_of(table, columns, kept), formula.text)
-    if found.shape[1] != 1 or found.model_spec.transform_state:
-        raise DataError(f"formula {formula.text!r}: the response must be one number for each row, of that row alone")
-    return np.ascontiguousarray(found[:, 0], np.float64)
+    formulaic, pandas = importlib.import_module("formulaic"), importlib.import_module("pandas")
+    some = rows.drop_duplicates(sorted(_used_by(factor, rows.columns) & set(rows.columns)))
+    if len(some) <= MOST_LEVELS:
+        return some
+    kept = some.head(0)
+    for low in range(0, len(some), MOST_LEVELS):  # as many at a time, because the matrix is as wide as it has values
+        kept = pandas.concat([kept, some[low : low + MOST_LEVELS]])
+        codes = evaluated(_specified(formulaic.Formula(f"0 + {{{factor.expr}}}")), kept, text)
+        kept = kept[~pandas.DataFrame(np.asarray(codes)).duplicated().to_numpy()]
+        if len(kept) > MOST_LEVELS:
+            raise DataError(f"formula {text!r}: {factor.expr}: more than {MOST_LEVELS} different values")
+    return kept
+
+
+def _check_alone(spec: Any, frame: Any, found: np.ndarray, text: str) -> None:
+    """Raise DataError if what a specification makes of a row depends on other rows, which other processes may have.
+
+    found : the last columns that it makes of the frame.
+    """
+    some = min(_LOOKED_AT, len(frame) // 2)
+    for part in (slice(0, some), slice(len(frame) - some, len(frame))) if some else ():
+        alone = np.asarray(evaluated(spec, frame.iloc[part], text), np.float64)[:, -found.shape[1] :]
+        known = found[part]
+        size = np.abs(known, where=np.isfinite(known), out=np.zeros_like(known)).max(axis=0, initial=0)
+        other = ~np.isclose(alone, known, 1e-9, 1e-9 * size, equal_nan=True).all(axis=0)
+        if other.any():
+            name = spec.column_names[-found.shape[1] :][int(np.argmax(other))]
+            raise DataError(
+                f"formula {text!r}: {name} of a row depends on other rows, and each process has some of them only: "
+                "compute it before, as a column, or use what remembers all rows: center(x), scale(x), poly(x, 2)"
+            )
+
+
+def response_of(formula: Formula, table: Table, kept: Kept) -> np.ndarray:
+    """Return the kept rows' responses, where the formula's is an expression: as many numbers.  Cost: a superstep.
+
+    Raises DataError, the same on every process, if it is none, or depends on other rows.
+    """
+    response: list[np.ndarray] = []
+
+    def evaluate() -> None:
+        frame = frame_of(table, tuple(Coded(name, None) for name in formula.left), kept)
+        found = evaluated(_specified(formula.response), frame, formula.text)
+        if found.shape[1] != 1 or found.model_spec.transform_state:
+            raise DataError(
+                f"formula {formula.text!r}: the response must be one number for each row, of that row alone"
+            )
+        values = np.asarray(found, np.float64)
+        _check_alone(found.model_spec, frame, values, formula.text)
+        response.append(np.ascontiguousarray(values[:, 0]))
+
+    agreed(evaluate)
+    return response[0]
 
 
 def _specified(side: Any) -> Any:
@@ -233,4 +289,5 @@ def frame_of(table: Table, columns: Sequence[Coded], kept: Kept) -> Any:
             levels = [column.reference, *(column.levels or ())]
             values = pandas.Categorical.from_codes(numbers[values] + 1, categories=levels)
         found[column.name] = values
-    return pandas.DataFrame(found)
+    count = table.counts[world().pid if len(table.counts) > 1 else 0] if kept is None else int(rows.sum())
+    return pandas.DataFrame(found, range(count))  # of as many rows where the formula uses no column

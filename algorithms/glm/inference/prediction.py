@@ -142,6 +142,8 @@ def applied(model: Model, X: Any, offset: Any) -> Applied:
             bounds = np.concatenate([[0], np.cumsum(data.counts)])
         else:
             X = data
+    if isinstance(coding, FormulaCoding) and table is None and not is_frame(X):
+        raise DataError(f"the model was fitted by {coding.text!r}; it takes data frames and tables with those columns")
     if is_frame(X):
         if isinstance(coding, FormulaCoding):
             X = _columns(X, [column.name for column in coding.columns])
