@@ -4,7 +4,7 @@ Rule 1: zeros, ones, empty, full and their _like, random numbers, and what is re
         always abstract.  Arrays of Python objects stay real.
 Rule 2: arange, linspace, eye, array and similar functions make the *indices* that programs compute with: real up to
         INDEX_BYTES, abstract beyond.  A list that holds an abstract number makes an abstract array.
-Rule 3: only the program's own calls are replaced.  NumPy, SciPy and this package call the real functions.
+Rule 3: only the program's own calls are replaced.  Libraries (`_LIBRARIES`) and this package call the real functions.
 Rule 4: on exit, by exception too, every name has its old value; a replacement that the program has kept then
         calls the real function.
 """
@@ -30,6 +30,7 @@ from bsp.abstract.work import counter
 from bsp.errors import ValueNeeded
 
 INDEX_BYTES = 1 << 16
+_LIBRARIES = frozenset({"bsp", "formulaic", "numpy", "pandas", "pyarrow", "scipy"})
 
 _depth = 0  # abstract_numpy() blocks that are open
 _kept: list[tuple[Any, str, Any]] = []  # (module, name, real function) to restore
@@ -77,7 +78,7 @@ def _bounded(array: Any) -> Any:
 @functools.lru_cache(maxsize=1 << 10)
 def _is_library(module: str) -> bool:
     """Return whether a module's calls of NumPy are a library's, which are not replaced (rule 3)."""
-    return module.partition(".")[0] in ("numpy", "scipy", "bsp")
+    return module.partition(".")[0] in _LIBRARIES
 
 
 def _replace(module: Any, name: str, function: Callable[..., Any]) -> None:

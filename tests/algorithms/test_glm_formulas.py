@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ import bsp
 from bsp.algorithms import glm
 
 N = 120
+VISITS = Path(__file__).resolve().parents[2] / "examples" / "data" / "randhie.csv.gz"
 
 
 def table() -> pandas.DataFrame:
@@ -281,3 +285,19 @@ def test_what_a_formula_is_for() -> None:
     for rows in (ages, ages.tolist(), bsp.arrays.asarray(ages)):
         with pytest.raises(glm.DataError, match="data frames and tables"):
             model.predict(rows)
+
+
+@pytest.mark.jobs
+@pytest.mark.parametrize("terms", ["log(disea + 1) + lncoins * idp", "scale(disea) + C(hlthp)"])
+def test_a_run_without_values_takes_the_supersteps_of_the_run(tmp_path: Path, terms: str) -> None:
+    script = tmp_path / "fit.py"
+    script.write_text(
+        f"from bsp.algorithms import glm\nglm.PoissonRegression(max_iter=6).fit({str(VISITS)!r}, 'mdvis ~ {terms}')\n"
+    )
+    bsprun = [str(Path(sys.executable).with_name("bsprun")), "-p", "3"]
+    trace = tmp_path / "trace.json"
+    subprocess.run([*bsprun, "--trace", str(trace), str(script)], check=True, capture_output=True)
+    told = subprocess.run([*bsprun, "--predict", "--abstract", str(script)], check=True, capture_output=True, text=True)
+    lines = [line.split() for line in told.stdout.splitlines() if line.startswith("allgather")]
+    ran = [each for each in json.loads(trace.read_text())["per_superstep"] if each["call"].startswith("allgather")]
+    assert [len(lines), int(lines[0][2]), len(ran)] == [1, 6, 6]

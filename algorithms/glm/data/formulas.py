@@ -255,10 +255,7 @@ def evaluated(spec: Any, frame: Any, text: str) -> Any:
     mismatch = importlib.import_module("formulaic.errors").DataMismatchWarning
 
     def evaluate() -> Any:
-        with (
-            warnings.catch_warnings(),
-            np.errstate(all="ignore"),
-        ):  # what is no number is found, and told with its place
+        with warnings.catch_warnings(), np.errstate(all="ignore"):  # `rows` finds what is no number
             warnings.simplefilter("error", mismatch)
             return spec.get_model_matrix(frame)
 
