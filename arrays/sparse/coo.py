@@ -38,7 +38,7 @@ from bsp.arrays.sparse.array import SparseArray
 from bsp.arrays.sparse.base import ScipyMatrix, SparseBase
 from bsp.arrays.sparse.creation import from_coo
 from bsp.arrays.sparse.pattern import checked_indices, even
-from bsp.arrays.sparse.places import Entries, Places, checked_shape, dealt, placed, raveled
+from bsp.arrays.sparse.places import PlacedEntries, Places, checked_shape, dealt, placed, raveled
 
 if TYPE_CHECKING:
     from bsp.arrays.typing import ArrayLike, Index, Int
@@ -100,7 +100,7 @@ class CooArray(SparseBase):
         """
         coords, values = self.local()
         pieces = world().private.allgather((raveled(coords, self.shape), values))
-        whole = Entries(*(np.concatenate([each[k] for each in pieces]) for k in (0, 1))).summed()
+        whole = PlacedEntries(*(np.concatenate([each[k] for each in pieces]) for k in (0, 1))).summed()
         places = Places(self.shape, whole.positions, (0, 0), (0, 0), b"", 0)
         return scipy.sparse.coo_array((whole.values, places.coordinates), shape=self.shape)
 
@@ -155,7 +155,7 @@ class CooArray(SparseBase):
 
     def _in_order(self) -> CooArray:
         """Return the array with places in the order of its own axes.  Collective."""
-        return of_entries(world(), self.shape, Entries(raveled(self.coords, self.shape), self._own()))
+        return of_entries(world(), self.shape, PlacedEntries(raveled(self.coords, self.shape), self._own()))
 
     # ----------------------------------------------------------------------------- arithmetic
 
@@ -190,23 +190,23 @@ class CooArray(SparseBase):
         places, here = base._places, world()
         line = (1, max(prod(places.shape), 1))
 
-        def row(own: Entries) -> Any:
+        def row(own: PlacedEntries) -> Any:
             ends = np.array([0, len(own.positions)])
             return scipy.sparse.csr_array((own.values, own.positions, ends), shape=line, copy=False)
 
         found = call(row(self._beside(here, base)), row(second._beside(here, base))).tocsr()
         found.sort_indices()
-        entries = Entries(found.indices.astype(np.int64, copy=False), found.data)
+        entries = PlacedEntries(found.indices.astype(np.int64, copy=False), found.data)
         return CooArray(*_unwrapped(placed(here, places.shape, entries)), base._axes)
 
-    def _beside(self, here: World, base: CooArray) -> Entries:
+    def _beside(self, here: World, base: CooArray) -> PlacedEntries:
         """Return the entries of an array that are in this process's range of another one.  Collective, S = 1 or 0."""
         mine, places = self._places, base._places
         if self._axes == base._axes and mine.bounds == places.bounds:
-            return Entries(mine.positions, self._own())
+            return PlacedEntries(mine.positions, self._own())
         order = np.argsort(base._axes)  # of the array's axes, those of the other one's places
         at = raveled([self.coords[axis] for axis in order], places.shape)
-        entries = Entries(at, self._own())
+        entries = PlacedEntries(at, self._own())
         if here.nprocs > 1:
             entries = entries.moved(here, places.owners(at))
         return entries.summed()
@@ -279,14 +279,14 @@ class CooArray(SparseBase):
         for number, axis in enumerate(added):
             order.insert(axis, len(left) + number)
         ascends = all(isinstance(part, int) or part.step > 0 for part in parts)
-        return CooArray(*_unwrapped((placed if ascends else dealt)(here, shape, Entries(own, values))), order)
+        return CooArray(*_unwrapped((placed if ascends else dealt)(here, shape, PlacedEntries(own, values))), order)
 
 
 def _unwrapped(found: tuple[Places, Array]) -> tuple[Places, Node]:
     return found[0], found[1]._node
 
 
-def of_entries(here: World, shape: Shape, entries: Entries) -> CooArray:
+def of_entries(here: World, shape: Shape, entries: PlacedEntries) -> CooArray:
     """Return the array of all processes' entries, in any order; duplicates are summed.  Collective."""
     return CooArray(*_unwrapped(dealt(here, shape, entries)))
 
@@ -301,7 +301,7 @@ def from_coordinates(
     own = given.reshape(-1) if given.ndim or not vectors else np.broadcast_to(given, vectors[0].shape)
     most = here.private.allgather([int(each.max(initial=-1)) + 1 for each in vectors])
 
-    def checked() -> tuple[Shape, Entries]:
+    def checked() -> tuple[Shape, PlacedEntries]:
         if len(set(map(len, most))) > 1 or (shape is not None and len(shape) != len(vectors)):
             told = ", ".join(map(str, sorted(set(map(len, most)))))
             raise ArrayError(f"from_coo: {told} vectors of coordinates for a shape of {len(shape or vectors)} axes")
@@ -311,7 +311,7 @@ def from_coordinates(
                              f"{len(own)} values")  # fmt: skip
         at = [checked_indices(each, lengths[k], f"from_coo: axis {k}").astype(np.int64)
               for k, each in enumerate(vectors)]  # fmt: skip
-        return lengths, Entries(raveled(at, lengths), own)
+        return lengths, PlacedEntries(raveled(at, lengths), own)
 
     return of_entries(here, *here.together("from_coo", checked))
 
@@ -328,14 +328,14 @@ def as_coo(a: SparseBase | ScipyMatrix | ArrayLike) -> CooArray:
         stored = a.T if a._flipped else a
         rows, columns, values = stored.triples()
         shape = checked_shape(stored.shape, "as_coo")
-        found = CooArray(*_unwrapped(placed(here, shape, Entries(raveled((rows, columns), shape), values))))
+        found = CooArray(*_unwrapped(placed(here, shape, PlacedEntries(raveled((rows, columns), shape), values))))
         return found.T if a._flipped else found
     whole = scipy.sparse.coo_array(a if scipy.sparse.issparse(a) else np.asarray(a))
     shape = checked_shape(whole.shape, "as_coo")
-    every = Entries(raveled([each.astype(np.int64) for each in whole.coords], shape), whole.data).summed()
+    every = PlacedEntries(raveled([each.astype(np.int64) for each in whole.coords], shape), whole.data).summed()
     limits = even(len(every.positions), here.nprocs)
     own = slice(limits[here.pid], limits[here.pid + 1])
-    return CooArray(*_unwrapped(placed(here, shape, Entries(every.positions[own], every.values[own]))))
+    return CooArray(*_unwrapped(placed(here, shape, PlacedEntries(every.positions[own], every.values[own]))))
 
 
 # ------------------------------------------------------------------------------------ arguments

@@ -91,13 +91,13 @@ class Places:
         return np.searchsorted(np.array(self.bounds[1:-1], np.int64), positions, side="right")
 
 
-class Entries(NamedTuple):
-    """Entries of this process, or on their way to others."""
+class PlacedEntries(NamedTuple):
+    """Entries of this process with their positions, in any order, or on their way to others."""
 
     positions: np.ndarray
     values: np.ndarray
 
-    def summed(self) -> Entries:
+    def summed(self) -> PlacedEntries:
         """Return the entries in ascending order; those of one position are summed, in their order here."""
         at, values = self
         if (at[1:] > at[:-1]).all():
@@ -105,9 +105,9 @@ class Entries(NamedTuple):
         order = np.argsort(at, kind="stable")
         at, values = at[order], values[order]
         begins = np.flatnonzero(np.concatenate([[True], at[1:] != at[:-1]]))
-        return Entries(at[begins], np.add.reduceat(values, begins, dtype=values.dtype))
+        return PlacedEntries(at[begins], np.add.reduceat(values, begins, dtype=values.dtype))
 
-    def moved(self, here: World, owner: np.ndarray) -> Entries:
+    def moved(self, here: World, owner: np.ndarray) -> PlacedEntries:
         """Return the entries that all processes send to this one.  Collective, S = 1.
 
         owner : the process that gets each entry.
@@ -119,7 +119,7 @@ class Entries(NamedTuple):
         cuts = np.searchsorted(owner, np.arange(here.nprocs + 1))
         out = [(dest, part[a:b]) for dest, (a, b) in enumerate(pairwise(cuts)) if a < b for part in (at, values)]
         arrived = [each for _, each in here.exchange(_ENTRIES, out)]
-        return Entries(*(np.concatenate(arrived[k::2]) if arrived else self[k][:0] for k in (0, 1)))
+        return PlacedEntries(*(np.concatenate(arrived[k::2]) if arrived else self[k][:0] for k in (0, 1)))
 
 
 def raveled(coordinates: Sequence[np.ndarray], shape: Sequence[int]) -> np.ndarray:
@@ -150,7 +150,7 @@ def range_bounds(shape: Shape, nprocs: int) -> Bounds:
 # ------------------------------------------------------------------------------------ dealing
 
 
-def dealt(here: World, shape: Shape, entries: Entries) -> tuple[Places, Array]:
+def dealt(here: World, shape: Shape, entries: PlacedEntries) -> tuple[Places, Array]:
     """Return the places and values of all processes' entries, in any order; duplicates are summed.  Collective.
 
     Cost: H = two words for each entry, once, and the samples of a search for the exact cuts; S = 5, or 3 more where
@@ -167,7 +167,7 @@ def dealt(here: World, shape: Shape, entries: Entries) -> tuple[Places, Array]:
     return placed(here, shape, entries)
 
 
-def placed(here: World, shape: Shape, entries: Entries) -> tuple[Places, Array]:
+def placed(here: World, shape: Shape, entries: PlacedEntries) -> tuple[Places, Array]:
     """Return the places and values of entries that ascend from process to process, and on each.  Collective.
 
     Cost: H = 4p words, S = 1; if a process has more than twice an even share, two words for each entry that moves, and
@@ -190,7 +190,7 @@ def placed(here: World, shape: Shape, entries: Entries) -> tuple[Places, Array]:
     return places, made_of((total,), dtype, line(ends), {(pid if nprocs > 1 else 0,): values})
 
 
-def _told(here: World, entries: Entries) -> tuple[Bounds, list[int], bytes, DType]:
+def _told(here: World, entries: PlacedEntries) -> tuple[Bounds, list[int], bytes, DType]:
     """Return how many entries come before each process, the first position of each, a digest, and the element type."""
     at, values = entries
     found = xxh3_64(np.ascontiguousarray(at).data).digest()
