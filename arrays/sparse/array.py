@@ -35,6 +35,7 @@ class SparseArray(SparseBase):
     """A distributed sparse matrix.  `from_coo`, `eye`, `diags` and other functions of this package make them.
 
     shape, dtype, nnz, T: as in scipy.sparse.  `entries`: the vector of stored values, by rows of the stored matrix.
+    Sums and extremes along the rows that are stored move nothing, along the others a word for each far column.
     """
 
     __slots__ = ("_flipped", "_pattern")

@@ -29,7 +29,7 @@ import scipy.sparse
 from bsp.arrays.api.creation import asarray
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.build import normal_axes
-from bsp.arrays.errors import ArrayError
+from bsp.arrays.errors import ArrayError, PlanTooLarge
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.expressions.graph import Node
 from bsp.arrays.expressions.layout import Shape
@@ -38,7 +38,8 @@ from bsp.arrays.sparse.array import SparseArray
 from bsp.arrays.sparse.base import ScipyMatrix, SparseBase
 from bsp.arrays.sparse.creation import from_coo
 from bsp.arrays.sparse.pattern import checked_indices, even
-from bsp.arrays.sparse.places import PlacedEntries, Places, checked_shape, dealt, placed, raveled
+from bsp.arrays.sparse.places import PlacedEntries, Places, checked_shape, dealt, placed, raveled, unraveled
+from bsp.cost.units import in_bytes
 
 if TYPE_CHECKING:
     from bsp.arrays.typing import ArrayLike, Index, Int
@@ -101,8 +102,7 @@ class CooArray(SparseBase):
         coords, values = self.local()
         pieces = world().private.allgather((raveled(coords, self.shape), values))
         whole = PlacedEntries(*(np.concatenate([each[k] for each in pieces]) for k in (0, 1))).summed()
-        places = Places(self.shape, whole.positions, (0, 0), (0, 0), b"", 0)
-        return scipy.sparse.coo_array((whole.values, places.coordinates), shape=self.shape)
+        return scipy.sparse.coo_array((whole.values, unraveled(whole.positions, self.shape)), shape=self.shape)
 
     def todense(self) -> Array:
         """Return the dense array, dealt in slabs.  Lazy.  Cost: a word for each entry outside its process's slab."""
@@ -118,13 +118,23 @@ class CooArray(SparseBase):
         """Return an array of two axes as a matrix, which has products, dealt by rows.  Collective, as `from_coo`."""
         if self.ndim != 2:
             raise ArrayError(f"tocsr: an array of shape {self.shape}; a matrix has 2 axes: reshape it")
-        return self._matrix((0,), (1,))
+        rows, columns = self.coords
+        return from_coo(rows, columns, self._own(), (self.shape[0], self.shape[1]))
 
     def _matrix(self, rows: Sequence[int], columns: Sequence[int]) -> SparseArray:
-        """Return the matrix whose rows are some of the axes, raveled, and whose columns the others.  Collective."""
+        """Return the matrix whose rows are some of the axes, raveled, and whose columns the others.  Collective.
+
+        Raises PlanTooLarge if a word for each row, or column if they are more, does not fit into the memory.
+        """
         sides = [[self._axes[axis] for axis in side] for side in (rows, columns)]
         at = [self._places.raveled(side) if side else np.zeros(len(self._places.positions), np.int64) for side in sides]
         m, n = (prod(self._places.shape[axis] for axis in side) for side in sides)
+        here, words = world(), max(m, n)
+        if here.memory and 8 * words > here.memory * here.nprocs:
+            raise PlanTooLarge(
+                f"tensordot: a matrix of {m} rows and {n} columns needs {in_bytes(8 * words / here.nprocs)} on each "
+                f"process for its rows, limit {in_bytes(here.memory)}"
+            )
         if m < n:  # the longer side is dealt
             return from_coo(at[1], at[0], self._own(), (n, m)).T
         return from_coo(at[0], at[1], self._own(), (m, n))
@@ -219,6 +229,8 @@ class CooArray(SparseBase):
 
         axes : how many of the last axes of the array, and first ones of the other; or the axes of each.
         With a dense array the result is dense and lazy, else a CooArray, or a number without axes.
+        Memory: besides the entries a word for each position along the axes that are paired, or those that are not,
+        whichever are more, on all processes together.
         """
         sparse = isinstance(other, SparseBase) or scipy.sparse.issparse(other)
         second: Any = as_coo(other) if sparse else asarray(other)  # type: ignore[arg-type]
@@ -230,7 +242,9 @@ class CooArray(SparseBase):
         shape = (*[self.shape[axis] for axis in left], *[second.shape[axis] for axis in right])
         matrix = self._matrix(left, mine)
         if not sparse:
-            turned = second.transpose([*theirs, *right]).reshape(matrix.shape[1], -1 if second.size else 0)
+            turned = second.transpose([*theirs, *right]).reshape(
+                matrix.shape[1], prod(second.shape[axis] for axis in right)
+            )
             return (matrix @ turned).reshape(shape)
         product = matrix @ second._matrix(theirs, right)
         return product.tocoo().reshape(shape) if shape else product.sum()

@@ -60,11 +60,7 @@ class Places:
     @cached_property
     def coordinates(self) -> tuple[np.ndarray, ...]:
         """The coordinates of this process's entries, a vector for each axis."""
-        found, rest = [], self.positions
-        for length in self.shape[:0:-1]:
-            rest, at = np.divmod(rest, max(length, 1))
-            found.append(at)
-        return (rest, *found[::-1])
+        return unraveled(self.positions, self.shape)
 
     def raveled(self, axes: Sequence[int]) -> np.ndarray:
         """Return the positions of this process's entries along some axes, in the order in which they are named."""
@@ -128,6 +124,15 @@ def raveled(coordinates: Sequence[np.ndarray], shape: Sequence[int]) -> np.ndarr
     for at, length in zip(coordinates[1:], shape[1:], strict=True):
         found = found * length + at
     return found
+
+
+def unraveled(positions: np.ndarray, shape: Shape) -> tuple[np.ndarray, ...]:
+    """Return the coordinates of positions in C order, a vector for each axis."""
+    found, rest = [], positions
+    for length in shape[:0:-1]:
+        rest, at = np.divmod(rest, max(length, 1))
+        found.append(at)
+    return (rest, *found[::-1])
 
 
 def checked_shape(shape: Sequence[int], call: str) -> Shape:

@@ -250,6 +250,11 @@ def test_products_and_matrices_go_there_and_back(nprocs: int) -> None:
         same(M.tocsr() @ M.T, flat @ flat.T)
         same(M.T @ M, flat.T @ flat)
         same(sparse.from_coo(list(M.coords), M.local()[1], shape=(24, 5)), flat)
+        wide = M.T.tocsr()
+        assert (wide.format, wide.shape) == ("csr", (5, 24))
+        nothing = sparse.as_coo(np.zeros((3, 0, 2)))
+        same(nothing.tensordot(np.ones((0, 2, 4))), np.zeros((3, 4)))
+        same(nothing.tensordot(sparse.as_coo(np.ones((0, 2, 4)))), np.zeros((3, 4)))
         vector = A.reshape(-1)
         same(vector @ D.reshape(-1), np.tensordot(D, D, 3))
 
@@ -310,6 +315,25 @@ def test_skewed_places_are_dealt_evenly_and_stay_so(nprocs: int) -> None:
 
 
 @pytest.mark.parametrize("nprocs", [2, 5])
+def test_many_entries_are_cut_exactly(nprocs: int) -> None:
+    """More entries than are sent to all: each process gets an even share of the places, whoever passed them."""
+    rng = np.random.default_rng(13)
+    count, shape = 60_000, (400, 50, 60)
+    skewed = [rng.zipf(1.3, count) % 400, rng.integers(0, 50, count), rng.integers(0, 60, count)], np.ones(count)
+    D = dense_of(shape, skewed)
+    distinct = list(np.nonzero(D)), D[np.nonzero(D)]
+
+    def main(proc: bsp.Process) -> None:
+        A, B = share(proc, shape, distinct), share(proc, shape, skewed)
+        assert (A.nnz, B.nnz) == (len(distinct[1]), len(distinct[1]))
+        assert set(np.diff(A._places.entries).tolist()) <= {A.nnz // nprocs, -(-A.nnz // nprocs)}
+        np.testing.assert_array_equal(A.todense().compute(), D)
+        assert (B - A).nnz == 0
+
+    bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [2, 5])
 def test_large_shapes_take_memory_for_their_entries_only(nprocs: int) -> None:
     shape = (2**20, 2**21, 2**21)
     rng = np.random.default_rng(2)
@@ -322,6 +346,8 @@ def test_large_shapes_take_memory_for_their_entries_only(nprocs: int) -> None:
         assert A[int(places[0][0]), int(places[1][0]), int(places[2][0])] == 1
         assert A[:, ::-1, : 2**20].nnz == (places[2] < 2**20).sum()
         assert (A * ba.arange(2**21)).sum().compute() == places[2].sum()
+        with ba.options(memory=1e9), pytest.raises(ba.PlanTooLarge, match=f"{2**41} rows and {2**21} columns"):
+            A @ np.ones(2**21)
         with pytest.raises(ba.ArrayError, match=r"more than 2\*\*63 - 1 positions"):
             sparse.from_coo([[0], [0], [0], [0]], 1.0, shape=(*shape, 4))
 
