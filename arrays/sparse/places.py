@@ -158,8 +158,8 @@ def range_bounds(shape: Shape, nprocs: int) -> Bounds:
 def dealt(here: World, shape: Shape, entries: PlacedEntries) -> tuple[Places, Array]:
     """Return the places and values of all processes' entries, in any order; duplicates are summed.  Collective.
 
-    Cost: H = two words for each entry, once, and the samples of a search for the exact cuts; S = 5, or 3 more where
-    many duplicates were on different processes.
+    Cost: H = two words for each entry, once, and the samples of a search for the exact cuts; S = 4, more where
+    one sample is not enough (`find_cuts`), and 2 more where many duplicates were on different processes.
     """
     entries = entries.summed()
     nprocs = here.nprocs

@@ -290,6 +290,35 @@ def test_what_is_far_moves_once_and_its_positions_once(nprocs: int) -> None:
         assert (steps[0]["h_received"], steps[1]["h_sent"]) == (max(far), max(far))
 
 
+@pytest.mark.parametrize("nprocs", [2, 5])
+def test_operations_take_the_supersteps_and_words_that_they_state(nprocs: int) -> None:
+    shape = (20, 30, 10)
+    first, second = entries_of(shape, 2000, 14), entries_of(shape, 300, 15)
+
+    def main(proc: bsp.Process) -> None:
+        def counted(call: Any) -> Any:
+            begin = proc.superstep
+            found = call()
+            spans.append((begin, proc.superstep))
+            return found
+
+        A = counted(lambda: share(proc, shape, first))
+        B, doubled = share(proc, shape, second), (A * 2).persist()
+        counted(lambda: A + B)
+        counted(lambda: A + doubled)
+        counted(lambda: A[1:, 3, ::2])
+        counted(lambda: A.T.reshape(300, 20))
+        owner = A._places.owners(B._places.positions)
+        moved.append(2 * int((owner != proc.pid).sum()))
+
+    spans: list[tuple[int, int]] = []
+    moved: list[int] = []
+    rows = bsp.predict(main, nprocs=nprocs, machine=bsp.Machine(p=nprocs)).per_superstep
+    made, added, beside, part, turned = dict.fromkeys(spans)
+    assert [end - begin for begin, end in (made, added, beside, part, turned)] == [6, 2, 1, 1, 4]
+    assert rows[added[0]]["h_sent"] == max(moved) > 0
+
+
 @pytest.mark.parametrize("nprocs", [1, 3, 4])
 def test_skewed_places_are_dealt_evenly_and_stay_so(nprocs: int) -> None:
     """All entries in one plane, all passed by one process, all but a few the same, or cut down to a corner."""
