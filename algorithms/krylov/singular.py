@@ -20,7 +20,7 @@ import numpy as np
 import bsp
 import bsp.arrays as ba
 from bsp.algorithms.krylov.errors import NoConvergence
-from bsp.algorithms.krylov.operators import Matrix, adjoint, numbers, operator
+from bsp.algorithms.krylov.operators import Matrix, adjoint, limit_of, numbers, operator
 from bsp.arrays import Array, ArrayError, linalg
 from bsp.arrays.procedures import world
 
@@ -35,16 +35,16 @@ class SingularTriplets(NamedTuple):
 
 @overload
 def svds(
-    A: Matrix, k: int = 6, *, ncv: int | None = None, tol: float = 1e-8, maxiter: int = 1000,
+    A: Matrix, k: int = 6, *, ncv: int | None = None, tol: float = 1e-8, maxiter: int | None = None,
     return_singular_vectors: Literal[True] = True, rng: int = 0,
 ) -> SingularTriplets: ...  # fmt: skip
 @overload
 def svds(
-    A: Matrix, k: int = 6, *, ncv: int | None = None, tol: float = 1e-8, maxiter: int = 1000,
+    A: Matrix, k: int = 6, *, ncv: int | None = None, tol: float = 1e-8, maxiter: int | None = None,
     return_singular_vectors: Literal[False], rng: int = 0,
 ) -> Array: ...  # fmt: skip
 def svds(
-    A: Matrix, k: int = 6, *, ncv: int | None = None, tol: float = 1e-8, maxiter: int = 1000,
+    A: Matrix, k: int = 6, *, ncv: int | None = None, tol: float = 1e-8, maxiter: int | None = None,
     return_singular_vectors: bool = True, rng: int = 0,
 ) -> Any:  # fmt: skip
     """Return the k largest singular values of A, descending, and their vectors.
@@ -54,21 +54,23 @@ def svds(
     ncv : the vectors of the subspace, k + 10 by default; the more, the fewer rounds.
     tol : good when norm(A v - s u) of each is at most tol times the largest s; values then have about twice as many
         right digits.
-    maxiter : rounds at most.
+    maxiter : rounds at most; 1000 by default.
     rng : the seed of the first vectors, which are the same for any p.
     Returns u (m, k) and vh (k, n), dealt as the products of A and of its transpose are, and s (k,) on every process; s
     alone if `return_singular_vectors` is false.  Collective; the rounds are `proc.rounds`.
-    Raises NoConvergence.
+    Raises NoConvergence.  A run without values makes `maxiter` rounds.
     """
     matrix = operator(A, "svds")
     m, n = matrix.shape
     if not 0 < k <= min(m, n):
         raise ArrayError(f"svds: {k} singular values of a matrix of shape {matrix.shape}")
     count = min(m, n, max(k, k + 10 if ncv is None else int(ncv)))
+    limit = limit_of(tol, maxiter, "svds")
+    rounds = 1000 if maxiter is None else int(maxiter)
     back = adjoint(matrix)
     columns = _orthonormal(matrix @ ba.random.default_rng(rng).standard_normal((n, count)))[0]
     state = bsp.State(columns=columns, u=None, s=np.zeros(count), v=None, good=False)
-    for _ in world().proc.rounds(int(maxiter), state):
+    for _ in world().proc.rounds(rounds, state):
         rows, small = _orthonormal(back @ state.columns)
         left, s, right = np.linalg.svd(small.conj().T)  # A is nearly columns · smallᴴ · rowsᴴ
         u = state.columns @ ba.asarray(left[:, :k].copy())
@@ -77,12 +79,12 @@ def svds(
         misfit = (abs(product @ ba.asarray(right[:k].conj().T.copy()) - u * s[:k]) ** 2).sum(axis=0)
         ba.persist(u, v, product, misfit)
         state.u, state.s, state.v = u, s[:k], v
-        state.good = bool((np.sqrt(numbers(misfit)[0]) <= tol * s[0]).all())
+        state.good = bool((np.sqrt(numbers(misfit)[0]) <= limit * s[0]).all())
         if state.good:
             break
         state.columns = _orthonormal(product)[0]
-    if not state.good:
-        raise NoConvergence(f"svds: {k} singular values are not good to tol={tol} after {maxiter} rounds", state.s)
+    if not state.good and limit >= 0:
+        raise NoConvergence(f"svds: {k} singular values are not good to tol={tol} after {rounds} rounds", state.s)
     values = ba.asarray(state.s)
     return SingularTriplets(state.u, values, state.v.conj().T) if return_singular_vectors else values
 

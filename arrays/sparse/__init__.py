@@ -1,4 +1,4 @@
-"""Sparse matrices, dealt by rows and balanced by entries, with scipy.sparse's names.
+"""Sparse matrices, dealt by rows, and sparse arrays of any number of axes, with scipy.sparse's names.
 
     import bsp.arrays as ba
     from bsp.arrays import sparse
@@ -7,10 +7,12 @@
     print((y @ y).explain())                 # one word for each far column moves, in one superstep
 
 A product moves the elements at a process's far columns only, those of other processes in which it has entries (McColl,
-section 1.6.2).  They are found once for a pattern; products that are repeated move no indices.
+section 1.6.2).  They are found once for a pattern; products that are repeated move no indices.  Rows are dealt so that
+processes have about as many entries; arrays of more axes (`CooArray`) by ranges of places, with the same exchanges.
 """
 
 from bsp.arrays.sparse.array import SparseArray
+from bsp.arrays.sparse.coo import CooArray, as_coo
 from bsp.arrays.sparse.creation import diags, eye, from_coo, from_local, from_scipy, of_function, random
 from bsp.arrays.sparse.files import load, read_edges, read_mtx, read_npz, save_npz, write_mtx
 from bsp.arrays.sparse.joining import hstack, kron, vstack
@@ -20,9 +22,9 @@ from bsp.arrays.sparse.multiply import matmul
 from bsp.arrays.sparse.pattern import Pattern
 
 __all__ = [
-    "LocalOperator", "Pattern", "SparseArray", "diags", "eye", "from_coo", "from_local", "from_scipy", "hstack", "kron",
-    "load", "matmul", "model", "of_function", "random", "read_edges", "read_mtx", "read_npz", "save_npz", "vstack",
-    "write_mtx",
+    "CooArray", "LocalOperator", "Pattern", "SparseArray", "as_coo", "diags", "eye", "from_coo", "from_local",
+    "from_scipy", "hstack", "kron", "load", "matmul", "model", "of_function", "random", "read_edges", "read_mtx",
+    "read_npz", "save_npz", "vstack", "write_mtx",
 ]  # fmt: skip
 
 

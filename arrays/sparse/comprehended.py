@@ -159,7 +159,7 @@ class _Sparse:
         values = _evaluated([at.entry, *kept], right, at.operands)
         semiring = Semiring(_ADD[how])
         dtype = semiring.add.reduce(np.zeros(1, values.dtype)).dtype
-        return places._over(1, semiring.add, semiring.zero_of(dtype), values.astype(dtype)), [row, *kept]
+        return places._over((1,), semiring.add, semiring.zero_of(dtype), values.astype(dtype)), [row, *kept]
 
     def _product(
         self, how: str, body: ast.expr, over: list[str], row: str, column: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import scipy.sparse
@@ -16,27 +16,45 @@ import scipy.sparse
 from bsp.arrays.errors import ArrayError
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.sparse.array import ScipyMatrix, SparseArray, of_rows
+from bsp.arrays.sparse.base import SparseBase
 from bsp.arrays.sparse.pattern import Bounds, checked_indices, even
 from bsp.arrays.sparse.semirings import combined_triples
 from bsp.arrays.typing import ArrayLike, DTypeLike
+
+if TYPE_CHECKING:
+    from bsp.arrays.sparse.coo import CooArray
 
 _AXES = ("rows", "columns")
 _TRIPLES, _COUNTS = "entries to the owners of their rows", "entries of rows"
 
 
+@overload
 def from_coo(
     rows: ArrayLike, columns: ArrayLike, values: ArrayLike, shape: tuple[int, int] | None = None, *,
     bounds: Sequence[int] | None = None,
-) -> SparseArray:  # fmt: skip
+) -> SparseArray: ...  # fmt: skip
+@overload
+def from_coo(
+    rows: Sequence[ArrayLike], columns: ArrayLike, *, shape: Sequence[int] | None = None
+) -> CooArray: ...  # fmt: skip
+def from_coo(
+    rows: Any, columns: Any, values: Any = None, shape: Any = None, *, bounds: Sequence[int] | None = None
+) -> Any:  # fmt: skip
     """Return the sparse array of the triples of all processes; duplicates are summed.  Collective.
 
     rows, columns, values : this process's triples, as vectors of one length; values may be one number.  In a program
         in which all processes have all triples, pass them on one process and empty vectors on the others.
+    from_coo((i, j, k), values, shape=...), with any number of vectors of coordinates, gives a `CooArray`.
     shape : by default the least that has all indices.
-    bounds : where each process's rows begin, and the end (p + 1 numbers); by default balanced by entries.
+    bounds : of a matrix: where each process's rows begin, and the end (p + 1 numbers); by default balanced by entries.
     Raises ArrayError on all processes if an index is out of range on any.
-    Cost: H = three words for each entry that moves and one for each of a process's rows; S = 5.
+    Cost: H = three words for each entry that moves and one for each of a process's rows; S = 5.  By
+        coordinates: two words for each entry, and samples; S = 6, or more where there are many entries or duplicates.
     """
+    if values is None:
+        from bsp.arrays.sparse.coo import from_coordinates
+
+        return from_coordinates(rows, columns, shape)
     here = world()
     places = [np.asarray(each).reshape(-1) for each in (rows, columns)]
     given = np.asarray(values)
@@ -47,7 +65,10 @@ def from_coo(
 
     def checked() -> list[np.ndarray]:
         if not len(places[0]) == len(places[1]) == len(entries):
-            raise ArrayError(f"from_coo: {len(places[0])} rows, {len(places[1])} columns, {len(entries)} values")
+            raise ArrayError(
+                f"from_coo: {len(places[0])} rows, {len(places[1])} columns, {len(entries)} values; "
+                "an array by coordinates has its shape by name: from_coo((i, j, k), values, shape=...)"
+            )
         return [checked_indices(each, shape[k], f"from_coo: {_AXES[k]}") for k, each in enumerate(places)]
 
     own, others = here.together("from_coo", checked)
@@ -163,8 +184,8 @@ def from_scipy(matrix: ScipyMatrix | ArrayLike, *, bounds: Sequence[int] | None 
 
 
 def as_sparse(a: Any) -> SparseArray:
-    """Return a sparse array as it is; a matrix of scipy, or a dense one, that every process has as a sparse array."""
-    return a if isinstance(a, SparseArray) else from_scipy(a)
+    """Return a sparse array as a matrix, and so one of scipy, or a dense one, that every process has."""
+    return a if isinstance(a, SparseArray) else a.tocsr() if isinstance(a, SparseBase) else from_scipy(a)
 
 
 def from_local(rows: ScipyMatrix | ArrayLike) -> SparseArray:

@@ -82,7 +82,7 @@ class Outline:
         return f"{self.shape[0]}x{self.shape[1]} pattern {self.name.hex()}"
 
     def __reduce__(self) -> Any:
-        return _outline, (self.rows, self.columns, self.entries, self.name)
+        return outline_of, (self.rows, self.columns, self.entries, self.name)
 
 
 class FarExchange:
@@ -265,7 +265,7 @@ def made(
     own = digest(rows, columns), _bytes_of(indptr, indices)
     told = here.private.allgather((len(indices), digest(own), dtype.str))
     entries = (0, *np.cumsum([count for count, _, _ in told]).tolist())
-    outline = _outline(rows, columns, entries, digest([each[:2] for each in told]))
+    outline = outline_of(rows, columns, entries, digest([each[:2] for each in told]))
     common = np.result_type(*[np.dtype(each) for count, _, each in told if count or not entries[-1]])
     return Pattern(outline, indptr, indices, here.pid), common
 
@@ -277,7 +277,8 @@ def _bytes_of(*arrays: np.ndarray) -> bytes:
     return found.digest()
 
 
-def _outline(rows: Bounds, columns: Bounds, entries: Bounds, name: bytes) -> Outline:
+def outline_of(rows: Bounds, columns: Bounds, entries: Bounds, name: bytes) -> Outline:
+    """Return the outline with these bounds: the one that is in use, if there is one."""
     key = (rows, columns, entries, name)
     found = _outlines.get(key)
     if found is None:
@@ -325,7 +326,7 @@ def _restored(outline: Outline, indptr: np.ndarray, indices: np.ndarray, pid: in
 
 
 def checked_indices(indices: np.ndarray, length: int, what: str) -> np.ndarray:
-    """Return indices as signed integers; ArrayError if they are no integers or any is out of range."""
+    """Return indices as integers; ArrayError, with the place, if they are no integers or any is out of range."""
     found = np.asarray(indices)
     if found.dtype.kind not in "iu":
         if found.size:
@@ -333,5 +334,8 @@ def checked_indices(indices: np.ndarray, length: int, what: str) -> np.ndarray:
         found = found.astype(np.int64)
     if found.size and (low := int(found.min()), high := int(found.max())) and (low < 0 or high >= length):
         wrong = low if low < 0 else high
-        raise ArrayError(f"{what}: index {wrong} is out of range for length {length}")
+        at = int(np.argmax(found == wrong))
+        raise ArrayError(
+            f"{what}: index {wrong} is out of range for length {length} (entry {at} of process {world().pid})"
+        )
     return found

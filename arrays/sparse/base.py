@@ -1,0 +1,285 @@
+"""Operations of sparse arrays that need no places: those of the entries, sums and extremes, and operators.
+
+`SparseArray` has two axes and products, `CooArray` any number of axes.  Both are a vector of entries, which is an array
+like any other, and places of their own kind.  What keeps the places is lazy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+import scipy.sparse
+
+from bsp.arrays.api.choosing import where
+from bsp.arrays.api.creation import asarray
+from bsp.arrays.array import Array, wrap
+from bsp.arrays.build import reduced_axes
+from bsp.arrays.errors import ArrayError
+from bsp.arrays.execution.world import world
+from bsp.arrays.expressions.graph import DType, Node
+from bsp.arrays.expressions.layout import Shape
+from bsp.arrays.planning.plan import Explanation
+from bsp.arrays.procedures import computed
+from bsp.arrays.sparse.pattern import read_only
+from bsp.arrays.sparse.semirings import Semiring
+
+if TYPE_CHECKING:
+    from bsp.arrays.typing import ArrayLike, Axes, DTypeLike
+
+_KEEP_ZERO = frozenset((
+    "absolute", "negative", "positive", "sqrt", "cbrt", "square", "sin", "tan", "arcsin", "arctan", "sinh", "tanh",
+    "arcsinh", "arctanh", "expm1", "log1p", "sign", "floor", "ceil", "trunc", "rint", "conjugate", "deg2rad", "rad2deg",
+    "isnan", "isinf", "fabs",
+))  # fmt: skip
+_OPERATORS = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "matmul": "matmul"}
+
+
+class ScipyMatrix(Protocol):
+    """A matrix of scipy.sparse, of any format."""
+
+    def tocsr(self) -> Any:
+        """Return the matrix in compressed rows."""
+
+
+class SparseBase:
+    """A distributed sparse array, of two axes or any number of them: see `SparseArray` and `CooArray`."""
+
+    __slots__ = ("__weakref__", "_entries")
+    __array_priority__ = 1000.0
+
+    def __init__(self, entries: Node) -> None:
+        self._entries = entries
+
+    # ------------------------------------------------------------- what depends on the places
+
+    @property
+    def shape(self) -> Shape:
+        """The lengths of the axes."""
+        raise NotImplementedError
+
+    def todense(self) -> Array:
+        """Return the dense array.  Lazy."""
+        raise NotImplementedError
+
+    def _holding(self, node: Node) -> Self:
+        """Return the array with other entries at the same places."""
+        raise NotImplementedError
+
+    def tocsr(self) -> Any:
+        """Return the array as a `SparseArray`, which has two axes, stored by rows.  Collective."""
+        raise NotImplementedError
+
+    def _own(self) -> Any:
+        """Return the values of this process's entries.  Collective if they are lazy."""
+        (node,) = computed(self._entries)
+        return read_only(node.value[(world().pid if world().nprocs > 1 else 0,)])
+
+    def _at_entries(self, x: Array) -> Array:
+        """Return the elements of a dense array, which broadcasts to this shape, at the places of the entries.  Lazy."""
+        raise NotImplementedError
+
+    def _with_sparse(self, other: SparseBase | ScipyMatrix, call: Callable[[Any, Any], Any], sign: str) -> Any:
+        """Return `call`, which is scipy's operation, of this array and another sparse one.  Collective."""
+        raise NotImplementedError
+
+    def _over(self, axes: tuple[int, ...], ufunc: np.ufunc, empty: Any, entries: Array) -> Array:
+        """Return entries combined by a ufunc along some of the axes; `empty`, its identity, where there are none."""
+        raise NotImplementedError
+
+    # --------------------------------------------------------------------------- attributes
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self._entries.kind.dtype
+
+    @property
+    def nnz(self) -> int:
+        """The number of stored entries, over all processes; stored zeros count."""
+        return self._entries.kind.shape[0]
+
+    @property
+    def size(self) -> int:
+        """The number of stored entries, as in scipy.sparse."""
+        return self.nnz
+
+    @property
+    def entries(self) -> Array:
+        """The stored values, as a vector: process by process, each in the order of its places."""
+        return wrap(self._entries)
+
+    def __len__(self) -> int:
+        raise TypeError("sparse array length is ambiguous; use nnz or shape[0]")
+
+    # --------------------------------------------------------------------------- evaluation
+
+    def persist(self) -> Self:
+        """Compute the entries and leave them where they are; return the array itself.  Collective."""
+        self.entries.persist()
+        return self
+
+    def explain(self) -> Explanation:
+        """Return the plan that computes the entries, as text.  Local."""
+        return self.entries.explain()
+
+    def with_entries(self, entries: Array) -> Self:
+        """Return an array with the same places and other values, one for each of `entries`.  Lazy."""
+        node = asarray(entries)._node
+        if node.kind.shape != self._entries.kind.shape:
+            raise ArrayError(f"with_entries: {node.kind.shape} values for {self._entries.kind.shape} places")
+        return self._holding(node)
+
+    def copy(self) -> Self:
+        """Return the array, which nothing can change."""
+        return self
+
+    def astype(self, dtype: DTypeLike) -> Self:
+        """Return the array with another element type.  Lazy."""
+        return self.with_entries(self.entries.astype(dtype))
+
+    # --------------------------------------------------------------------------- arithmetic
+
+    def _mapped(self, call: Callable[[Array], Array]) -> Self:
+        return self.with_entries(call(self.entries))
+
+    def __neg__(self) -> Self:
+        return self._mapped(lambda entries: -entries)
+
+    def __pos__(self) -> Self:
+        return self
+
+    def __abs__(self) -> Self:
+        return self._mapped(abs)
+
+    def conj(self) -> Self:
+        """Return the complex conjugate.  Lazy."""
+        if self.dtype.kind != "c":
+            return self
+        return self._mapped(lambda entries: np.conjugate(entries))  # type: ignore[arg-type,return-value]
+
+    def power(self, n: float) -> Self:
+        """Return the array with each entry to a power above 0.  Lazy."""
+        if not n > 0:
+            raise ArrayError(f"power({n}): zeros to a power that is not positive would fill the array")
+        return self._mapped(lambda entries: entries**n)
+
+    def multiply(self, other: SparseBase | ScipyMatrix | ArrayLike) -> Any:
+        """Return the product of elements; a dense operand broadcasts.  Lazy with numbers and dense arrays.
+
+        With a sparse array of the same shape it is computed at once.
+        """
+        if isinstance(other, SparseBase) or scipy.sparse.issparse(other):
+            return self._with_sparse(other, lambda a, b: a.multiply(b), "*")  # type: ignore[arg-type]
+        x = asarray(other)  # type: ignore[arg-type]
+        factors: Any = self._at_entries(x) if x.ndim else other  # a number stays weak
+        return self._mapped(lambda entries: entries * factors)
+
+    __mul__ = __rmul__ = multiply
+
+    def __truediv__(self, other: Any) -> Any:
+        if isinstance(other, SparseBase) or scipy.sparse.issparse(other):
+            return NotImplemented
+        x = asarray(other)
+        return self._mapped(lambda entries: entries / (other if not x.ndim else self._at_entries(x)))
+
+    def __add__(self, other: Any) -> Any:
+        return self._sum_with(other, lambda a, b: a + b, "+")
+
+    def __radd__(self, other: Any) -> Any:
+        return self + other
+
+    def __sub__(self, other: Any) -> Any:
+        return self._sum_with(other, lambda a, b: a - b, "-")
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
+
+    def _sum_with(self, other: Any, call: Callable[[Any, Any], Any], sign: str) -> Any:
+        if isinstance(other, SparseBase) or scipy.sparse.issparse(other):
+            return self._with_sparse(other, call, sign)
+        x = asarray(other)
+        if not x.ndim and not isinstance(other, Array) and other == 0:
+            return self
+        if not x.ndim:
+            raise ArrayError(f"sparse {sign} a number other than 0 would fill the array: todense() first")
+        return call(self.todense(), x)
+
+    def _check_fit(self, x: Array) -> None:
+        """Raise ArrayError if a dense operand does not broadcast to this shape."""
+        try:
+            fits = np.broadcast_shapes(x.shape, self.shape) == self.shape
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ArrayError(f"shapes {self.shape} and {x.shape} do not fit")
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method != "__call__" or kwargs:
+            return NotImplemented
+        if len(inputs) == 1 and ufunc.__name__ in _KEEP_ZERO:
+            return self._mapped(lambda entries: ufunc(entries))
+        name = _OPERATORS.get(ufunc.__name__)
+        if name is None:
+            raise ArrayError(f"{ufunc.__name__} of a sparse array would fill it or is not known: todense() first")
+        first, second = inputs
+        if isinstance(first, SparseBase):
+            return getattr(first, f"__{name}__")(second)
+        return NotImplemented if name == "truediv" else getattr(self, f"__r{name}__")(first)
+
+    # --------------------------------------------------------------------------- reductions
+
+    def _reduced(self, axis: Axes) -> tuple[int, ...]:
+        """Return the axes of a reduction, ascending; ArrayError if the array does not have them."""
+        try:
+            found = reduced_axes(axis, self.ndim)
+        except (ValueError, TypeError) as error:  # NumPy's AxisError is a ValueError
+            raise ArrayError(f"axis {axis} of a sparse array of shape {self.shape}: {error}") from None
+        if not found:
+            raise ArrayError("axis=(): name an axis; None are all")
+        return found
+
+    def sum(self, axis: Axes = None) -> Array:
+        """Return the sum of all elements, or along one axis or several (a tuple).  Lazy; the result is dense."""
+        axes = self._reduced(axis)
+        if len(axes) == self.ndim:
+            return self.entries.sum()
+        dtype = np.add.reduce(np.zeros(1, self.dtype)).dtype
+        return self._over(axes, np.add, dtype.type(0), self.entries.astype(dtype))
+
+    def mean(self, axis: Axes = None) -> Array:
+        """Return the mean of all elements, zeros included, or along one axis or several.  Lazy; the result is dense."""
+        return self.sum(axis) / prod(self.shape[each] for each in self._reduced(axis))
+
+    def count_nonzero(self, axis: Axes = None) -> Array:
+        """Return the number of entries that are not zero: of all, or along one axis or several.  Lazy."""
+        return self.with_entries((self.entries != 0).astype(np.int64)).sum(axis)
+
+    def max(self, axis: Axes = None) -> Array:
+        """Return the largest element, zeros included: of all, or along one axis or several.  Lazy."""
+        return self._extreme(axis, np.maximum)
+
+    def min(self, axis: Axes = None) -> Array:
+        """Return the smallest element, zeros included: of all, or along one axis or several.  Lazy."""
+        return self._extreme(axis, np.minimum)
+
+    def _extreme(self, axis: Axes, ufunc: np.ufunc) -> Array:
+        axes = self._reduced(axis)
+        inside, size = prod(self.shape[each] for each in axes), prod(self.shape)
+        if not inside and all(length for each, length in enumerate(self.shape) if each not in axes):
+            raise ValueError("zero-size array to reduction operation which has no identity")
+        zero = self.dtype.type(0)
+        if len(axes) == self.ndim:
+            reduce = "max" if ufunc is np.maximum else "min"
+            found = getattr(self.entries, reduce)() if self.nnz else asarray(zero)
+            return found if self.nnz == size else ufunc(found, zero)
+        found = self._over(axes, ufunc, Semiring(ufunc).zero_of(self.dtype), self.entries)
+        ones = (self.entries != 0).astype(np.int64) * 0 + 1  # dealt as the entries are
+        return where(self._over(axes, np.add, np.int64(0), ones) == inside, found, ufunc(found, zero))
