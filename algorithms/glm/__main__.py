@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         ("clusters", "column of labels: standard errors allow for rows of one label that vary together"),
     ):  # fmt: skip
         add(f"--{name}", metavar="COLUMN", help=text)
-    add("--absorb", default="", metavar="A,B", help="gaussian: columns of labels whose effects are taken out")
+    add("--absorb", default="", metavar="A,B", help="gaussian, poisson: columns of labels whose effects are taken out")
     add("--alpha", type=float, default=0.0, help="strength of the penalty (0)")
     add("--l1-ratio", type=float, default=0.0, help="share of the L1 penalty: 0 ridge, 1 lasso")
     add("--no-intercept", action="store_true", help="the model goes through the origin")
