@@ -10,19 +10,19 @@ import numpy as np
 
 from bsp.algorithms.glm.conventions import Conventions
 from bsp.algorithms.glm.data.inputs import Column, Rows
-from bsp.algorithms.glm.data.preparing import Given, prepared
+from bsp.algorithms.glm.data.preparing import Given, Prepared, prepared
 from bsp.algorithms.glm.errors import DataError
 from bsp.algorithms.glm.inference.hypotheses import HypothesisTest, likelihood_ratio, wald
 from bsp.algorithms.glm.inference.prediction import Applied, applied, parted
 from bsp.algorithms.glm.multinomial.fitting import solve_classes
 from bsp.algorithms.glm.multinomial.softmax import Multinomial, probabilities
 from bsp.algorithms.glm.multinomial.summary import ClassSummary
-from bsp.algorithms.glm.problem import Model, Solution, is_number
+from bsp.algorithms.glm.problem import CLUSTERED, Model, Solution, is_number
 from bsp.algorithms.glm.solvers.newton import Progress
 from bsp.arrays.typing import ArrayLike
 
 MOST_CLASSES = 1000
-_ROBUST = (False, True, "HC0", "HC1")
+_ROBUST = (False, True, "HC0", "HC1", CLUSTERED)
 
 
 class MultinomialRegression(Conventions):
@@ -32,7 +32,8 @@ class MultinomialRegression(Conventions):
     alpha : the ridge alpha/2·sum |b_c - mean|² on top of the mean loss, b_c being the coefficients of class c and the
         mean over all classes: scikit-learn's, which does not depend on the reference; intercepts are not penalised.
     solver : "newton", "lbfgs", "auto": Newton up to 1024 coefficients of all classes.
-    tol, max_iter : as of `GLM`.   robust : False, True ("HC0"), "HC1": sandwich standard errors.
+    tol, max_iter : as of `GLM`.   robust : False, True ("HC0"), "HC1", "cluster" (`fit`: clusters): sandwich
+        standard errors.
 
     After `fit` to rows of K classes, with k columns and d = k + 1 with an intercept, else k:
     classes_ : (K,), sorted.   reference_ : the label that others are compared with.
@@ -59,7 +60,7 @@ class MultinomialRegression(Conventions):
     _estimator_type = "classifier"
     _several = True
     _columns: ClassVar[dict[str, tuple[str, ...]]] = {
-        "fit": ("sample_weight", "frequencies"), "predict": (), "score": ("sample_weight",)
+        "fit": ("sample_weight", "frequencies", "clusters"), "predict": (), "score": ("sample_weight",)
     }  # fmt: skip
 
     def __init__(
@@ -75,18 +76,25 @@ class MultinomialRegression(Conventions):
         self.robust = robust
 
     def fit(
-        self, X: Rows, y: Column, sample_weight: Column | None = None, frequencies: Column | None = None, *,
-        progress: Progress | None = None,
+        self, X: Rows, y: Column, sample_weight: Column | None = None, frequencies: Column | None = None,
+        clusters: Column | None = None, *, progress: Progress | None = None,
     ) -> Self:  # fmt: skip
         """Fit to n rows; return the model.  Collective.
 
         X : (n, m), as `GLM.fit` takes it.   y : (n,), labels of any kind; with a table it may be a column's name.
         sample_weight : (n,), multiplies a row's share of the objective.   frequencies : (n,), counts of equal rows.
+        clusters : (n,), numbers or texts, with robust="cluster": rows of the same label may vary together.
         progress : called on every process with iteration, objective and gradient norm.
         Raises DataError, ValueError, TypeError or OSError, the same on every process, if data cannot be used.
         """
         model = self._model()
-        given = Given(y, sample_weight, frequencies=frequencies)
+        if (clusters is None) == (model.robust == CLUSTERED):
+            raise ValueError(f"robust={self.robust!r} and clusters={clusters!r:.30}: one of them needs the other")
+        self._fit(X, Given(y, sample_weight, clusters=clusters, frequencies=frequencies), model, progress)
+        return self
+
+    def _fit(self, X: Any, given: Given, model: Model, progress: Progress | None = None) -> Prepared:
+        """Fit, and return what was fitted to."""
         data = prepared(X, given, model.family, MOST_CLASSES, model.fit_intercept)
         assert data.classes is not None
         place = self._place(data.classes)
@@ -95,9 +103,9 @@ class MultinomialRegression(Conventions):
         rows = replace(data.rows, y=number[data.rows.y.astype(int)])
         self._remember(data, X)
         self.classes_, self.reference_ = data.classes, data.classes[place]
-        self._others = tuple(str(label) for label in data.classes[order[:-1]])
+        self._others = tuple(map(_named, data.classes[order[:-1]]))
         self._keep(solve_classes(rows, model, self._others, progress), model, place)
-        return self
+        return data
 
     def _model(self) -> Model:
         """Return the parameters, checked."""
@@ -137,7 +145,7 @@ class MultinomialRegression(Conventions):
         self._check_fitted()
         if not (is_number(level) and 0 < level < 1):
             raise ValueError(f"level={level!r}: between 0 and 1")
-        remarks = (*self._notes, f"classes are compared with {str(self.reference_)!r}")
+        remarks = (*self._notes, f"classes are compared with {_named(self.reference_)!r}")
         return ClassSummary(self.solution_, self._fitted, self._target, level, remarks, self._facts, self._others)
 
     def wald_test(self, hypothesis: str | Sequence[str] | ArrayLike, value: float | ArrayLike = 0.0) -> HypothesisTest:
@@ -184,6 +192,11 @@ class MultinomialRegression(Conventions):
         if not total > 0:
             raise DataError("no row has a weight above 0: there is nothing to score")
         return float(right / total)
+
+
+def _named(label: Any) -> str:
+    """Return a class's name in a summary: of a whole number, which tables have as 2.0, without the point."""
+    return f"{label:.0f}" if isinstance(label, np.floating) and label == np.floor(label) else str(label)
 
 
 def _shown(classes: np.ndarray) -> str:
