@@ -3,25 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from bsp.algorithms.glm.conventions import Conventions
+from bsp.algorithms.glm.cost import A_ROW
 from bsp.algorithms.glm.data.inputs import Column, Rows
 from bsp.algorithms.glm.data.preparing import Given, Prepared, prepared
-from bsp.algorithms.glm.errors import DataError
+from bsp.algorithms.glm.errors import DataError, agreed
 from bsp.algorithms.glm.inference.hypotheses import HypothesisTest, likelihood_ratio, wald
 from bsp.algorithms.glm.inference.prediction import Applied, applied, parted
+from bsp.algorithms.glm.multinomial.cost import cost
 from bsp.algorithms.glm.multinomial.fitting import solve_classes
 from bsp.algorithms.glm.multinomial.softmax import Multinomial, probabilities
 from bsp.algorithms.glm.multinomial.summary import ClassSummary
 from bsp.algorithms.glm.problem import CLUSTERED, Model, Solution, is_number
 from bsp.algorithms.glm.solvers.newton import Progress
 from bsp.arrays.typing import ArrayLike
+from bsp.cost.model import Cost, Machine
+from bsp.declared import Costs, declares
+from bsp.values.payload import is_abstract
 
 MOST_CLASSES = 1000
+
+
+def _of_summary(costs: Costs, model: MultinomialRegression, level: float = 0.95) -> str:
+    """Declare that a summary costs nothing; without values there is none to print."""
+    return f"{type(model).__name__}: a run without values has no coefficients"
+
+
+def _of_score(costs: Costs, model: MultinomialRegression, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    """Declare the cost of `score`: of dealt rows a superstep of agreement and one of the sum."""
+    X, *_ = parted(X, y, sample_weight)
+    found = model._linear(X)
+    costs.work(elementwise=A_ROW * found.eta.size)
+    if found.dealt:
+        agreed(lambda: None)
+        costs.allreduce(2)
+    return costs.array(())
+
+
 _ROBUST = (False, True, "HC0", "HC1", CLUSTERED)
 
 
@@ -97,15 +119,19 @@ class MultinomialRegression(Conventions):
         """Fit, and return what was fitted to."""
         data = prepared(X, given, model.family, MOST_CLASSES, model.fit_intercept)
         assert data.classes is not None
-        place = self._place(data.classes)
-        order = np.append(np.delete(np.arange(len(data.classes)), place), place)  # the reference is the last
-        number = np.argsort(order).astype(float)
-        rows = replace(data.rows, y=number[data.rows.y.astype(int)])
+        place = self._place(data.classes, is_abstract(data.rows.y))
         self._remember(data, X)
         self.classes_, self.reference_ = data.classes, data.classes[place]
-        self._others = tuple(map(_named, data.classes[order[:-1]]))
-        self._keep(solve_classes(rows, model, self._others, progress), model, place)
+        self._others = tuple(map(_named, np.delete(data.classes, place)))
+        self._keep(solve_classes(data.rows, model, place, self._others, progress), model, place)
         return data
+
+    def cost(self, n: int, k: int, classes: int, p: int, machine: Machine | None = None, iterations: int = 6) -> Cost:
+        """Return W, H, S and M of a fit to n rows of k numbers, of so many classes, on p processes.
+
+        machine : decides how sums are made, and prices; None: the default.   See `glm.multinomial.cost.cost`.
+        """
+        return cost(self._model(), n, k, classes, p, machine, iterations)
 
     def _model(self) -> Model:
         """Return the parameters, checked."""
@@ -118,9 +144,10 @@ class MultinomialRegression(Conventions):
             Multinomial(), self.alpha, 0.0, bool(self.fit_intercept), self.solver, self.tol, self.max_iter, robust
         )
 
-    def _place(self, classes: np.ndarray) -> int:
-        """Return the number of the reference among the classes."""
+    def _place(self, classes: np.ndarray, unknown: bool) -> int:
+        """Return the number of the reference among the classes, which may be unknown: in a run without values."""
         found = [0] if self.reference is None else np.flatnonzero(classes == self.reference).tolist()
+        found = found or [0] * unknown
         if not found:
             raise DataError(f"reference={self.reference!r}: no row is of this class; there are {_shown(classes)}")
         return int(found[0])
@@ -137,6 +164,7 @@ class MultinomialRegression(Conventions):
             errors = np.sqrt(np.diag(self.covariance_)).reshape(len(self._others), -1)
             self.standard_errors_ = np.insert(errors, place, 0.0, axis=0)
 
+    @declares(_of_summary)
     def summary(self, level: float = 0.95) -> ClassSummary:
         """Return coefficients with standard errors, tests and intervals, and the quality of the fit; prints as a table.
 
@@ -174,13 +202,15 @@ class MultinomialRegression(Conventions):
         return found.mapped(self._label)
 
     def _label(self, eta: Any) -> Any:
-        return self.classes_[np.argmax(eta, axis=1)]
+        place = np.argmax(eta, axis=1)
+        return place.astype(self.classes_.dtype) if is_abstract(place) else self.classes_[place]
 
     def decision_function(self, X: Rows) -> Any:
         """Return the linear predictors, (n, K); of two classes the second's less the first's, (n,)."""
         two = len(self.coef_) == 2 if hasattr(self, "coef_") else False
         return self._linear(X).mapped(lambda eta: eta[:, 1] - eta[:, 0] if two else eta)
 
+    @declares(_of_score)
     def score(self, X: Rows, y: Column, sample_weight: Column | None = None) -> float:
         """Return the share of labels that are right, by weight."""
 

@@ -8,6 +8,7 @@ inference   1               Pearson's chi², covariances; 2 more for clustered o
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 import bsp
 from bsp.algorithms.glm.inference.clusters import Scores, clustered_scores, few_note
 from bsp.algorithms.glm.inference.covariance import matrices_wanted
+from bsp.algorithms.glm.multinomial.cost import of_solve_classes
 from bsp.algorithms.glm.multinomial.objective import BlockGram, ClassObjective
 from bsp.algorithms.glm.multinomial.softmax import expansion
 from bsp.algorithms.glm.multinomial.survey import ClassSurvey, class_survey
@@ -27,19 +29,24 @@ from bsp.algorithms.glm.solvers.passes import chunks
 from bsp.algorithms.glm.solvers.semidefinite import condition, factor
 from bsp.algorithms.glm.solvers.separation import certificate, sentence
 from bsp.cost.units import counted
+from bsp.declared import declares
 
 ROUNDED = 1e-8  # of the gradient: where rounding may stop a solver, and all is well
 
 
-def solve_classes(rows: Rows, model: Model, others: tuple[str, ...], progress: Progress | None = None) -> Solution:
-    """Fit `model` to the rows of all processes, y having the numbers of classes, the reference's the last.  Collective.
+@declares(of_solve_classes)
+def solve_classes(
+    rows: Rows, model: Model, place: int, others: tuple[str, ...], progress: Progress | None = None
+) -> Solution:
+    """Fit `model` to the rows of all processes, y having the numbers of classes.  Collective.
 
-    others : the names of the classes but the reference.
+    place : the number of the reference.   others : the names of the other classes.
     Returns a Solution whose coef (classes - 1, k) and intercept (classes - 1,) are those of `others`, as is the
     covariance: stacked class by class, each with its intercept first.
     Raises ValueError, on every process alike, where rows or model cannot be.
     """
-    of = class_survey(rows, model, others)
+    number = np.insert(np.arange(float(len(others))), place, len(others))  # the reference is the last
+    of = class_survey(replace(rows, y=number[rows.y.astype(int)]), model, others)
     objective = ClassObjective(of)
     start = np.zeros((len(others), of.width))
     if model.fit_intercept:
