@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bsp.algorithms.glm.absorbing.cost import of_solve_absorbing
 from bsp.algorithms.glm.absorbing.levels import Levels
 from bsp.algorithms.glm.absorbing.linear import solve_within
 from bsp.algorithms.glm.absorbing.reweighted import solve_reweighted
@@ -15,6 +16,7 @@ from bsp.algorithms.glm.errors import DataError, agreed
 from bsp.algorithms.glm.problem import Model, Rows, Solution, product
 from bsp.algorithms.glm.solvers.newton import Progress
 from bsp.arrays.procedures import world
+from bsp.declared import declares
 
 
 def columns_of(absorb: Any) -> tuple[Any, ...]:
@@ -46,6 +48,7 @@ def check_absorbing(model: Model, X_is_sparse: bool = False) -> None:
         raise ValueError("absorb= needs a dense X: what is left of its columns is dense")
 
 
+@declares(of_solve_absorbing)
 def solve_absorbing(
     rows: Rows, model: Model, names: Sequence[str], progress: Progress | None = None
 ) -> tuple[Solution, Model, tuple[str, ...]]:
