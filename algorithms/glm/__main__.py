@@ -19,15 +19,18 @@ from bsp.algorithms.glm.absorbing.absorb import check_absorbing
 from bsp.algorithms.glm.data.preparing import Given
 from bsp.algorithms.glm.data.table import Table, read_table
 from bsp.algorithms.glm.errors import no_column
-from bsp.algorithms.glm.estimators import GLM
+from bsp.algorithms.glm.estimators import GLM, Regression
 from bsp.algorithms.glm.families import family_names
 from bsp.algorithms.glm.inference.diagnosis import Diagnosis, diagnosis
 from bsp.algorithms.glm.inference.report import page
 from bsp.algorithms.glm.inference.summary import Summary
+from bsp.algorithms.glm.multinomial.estimator import MultinomialRegression
+from bsp.algorithms.glm.multinomial.softmax import Multinomial
 from bsp.algorithms.glm.problem import CLUSTERED
 from bsp.errors import BspError
 
 PROGRAM = "bsp.algorithms.glm"
+_CLASSES = (Multinomial.name,)
 _DELIMITERS = {"tab": "\t", "\\t": "\t", "blank": " "}
 _ROLES = ("target", "weights", "offset", "trials", "clusters", "frequencies")  # of columns, as `fit` takes them
 EXAMPLES = """\
@@ -67,10 +70,16 @@ def _parser() -> argparse.ArgumentParser:
     explained = parser.add_mutually_exclusive_group(required=True)
     explained.add_argument("--target", metavar="COLUMN", help="what is explained by the other columns")
     explained.add_argument("--formula", metavar="TEXT", help="what is explained by what: the third example")
-    add("--family", default="gaussian", help=family_names())
+    add("--family", default="gaussian", help=f"{family_names()}, {Multinomial.name} (one of several classes)")
     add("--columns", default="", metavar="A,B", help="explain by these columns only")
     add("--exclude", default="", metavar="A,B", help="leave these columns out")
-    add("--reference", action="append", default=[], metavar="COLUMN=TEXT", help="what other texts are compared with")
+    add(
+        "--reference",
+        action="append",
+        default=[],
+        metavar="COLUMN=TEXT",
+        help="what other texts are compared with; of the target: other classes",
+    )
     add("--categorical", default="", metavar="A,B", help="their numbers or dates are categories")
     add("--delimiter", metavar="CHARACTER", help="between fields (found from the first lines); tab for a tab")
     add("--decimal", metavar="MARK", help="decimal mark: . or , (found from the first lines)")
@@ -83,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
         ("clusters", "column of labels: standard errors allow for rows of one label that vary together"),
     ):  # fmt: skip
         add(f"--{name}", metavar="COLUMN", help=text)
-    add("--absorb", default="", metavar="A,B", help="gaussian: columns of labels whose effects are taken out")
+    add("--absorb", default="", metavar="A,B", help="gaussian, poisson: columns of labels whose effects are taken out")
     add("--alpha", type=float, default=0.0, help="strength of the penalty (0)")
     add("--l1-ratio", type=float, default=0.0, help="share of the L1 penalty: 0 ridge, 1 lasso")
     add("--no-intercept", action="store_true", help="the model goes through the origin")
@@ -134,7 +143,7 @@ def _text(wrong: Exception) -> str:
     return str(wrong) or type(wrong).__name__
 
 
-def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary, Diagnosis | None]:
+def _fitted(options: argparse.Namespace) -> tuple[GLM | MultinomialRegression, Summary, Diagnosis | None]:
     roles = [each for each in (getattr(options, role) for role in _ROLES) if each is not None]
     twice = next((name for k, name in enumerate(roles) if name in roles[:k]), None)
     if twice is not None:
@@ -150,11 +159,8 @@ def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary, Diagnosis | None
     for name in roles:
         if name in exclude:
             raise ValueError(f"--exclude {name}: the column is needed")
-    model = GLM(
-        options.family, options.alpha, options.l1_ratio, options.solver,
-        not options.no_intercept, options.tol, options.max_iter,
-        options.robust if options.clusters is None else CLUSTERED,
-    )  # fmt: skip
+    reference = dict(map(_level, options.reference))
+    model = _classes_of(options, reference) if options.family in _CLASSES else _regression(options)
     checked = model._model()  # a mistake shows before a large file is read
     if absorb:
         check_absorbing(checked)
@@ -168,7 +174,7 @@ def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary, Diagnosis | None
         raise ValueError("the file, --report and --json must be different files")
     table = read_table(
         options.file, columns=[*columns, *roles] if columns else None, exclude=exclude, missing=options.missing,
-        reference=dict(map(_level, options.reference)), delimiter=_DELIMITERS.get(options.delimiter, options.delimiter),
+        reference=reference, delimiter=_DELIMITERS.get(options.delimiter, options.delimiter),
         decimal=options.decimal, na=options.na, categorical=_names(options.categorical),
     )  # fmt: skip
     _check_roles(table, options)
@@ -176,8 +182,40 @@ def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary, Diagnosis | None
     if options.formula is not None:
         given = given._replace(y=options.formula)
     data = model._fit(table, given, checked, _told if options.progress else None)
-    found = None if options.report is None or absorb else diagnosis(data.rows, checked, model.solution_)
+    pictured = options.report is not None and not absorb and isinstance(model, Regression)
+    found = diagnosis(data.rows, checked, model.solution_) if pictured else None
     return model, model.summary(), found
+
+
+def _regression(options: argparse.Namespace) -> GLM:
+    return GLM(
+        options.family, options.alpha, options.l1_ratio, options.solver,
+        not options.no_intercept, options.tol, options.max_iter, _robust(options),
+    )  # fmt: skip
+
+
+def _classes_of(options: argparse.Namespace, reference: dict[str, str]) -> MultinomialRegression:
+    """Return a model of classes; the target's reference is taken out of `reference`, which is of the other columns."""
+    for name in ("offset", "trials", "absorb", "l1_ratio"):
+        if getattr(options, name):
+            raise ValueError(f"--{name.replace('_', '-')}: a model of classes has none")
+    target = options.target if options.formula is None else options.formula.partition("~")[0].strip()
+    return MultinomialRegression(
+        _label(reference.pop(target, None)), options.alpha, options.solver,
+        not options.no_intercept, options.tol, options.max_iter, _robust(options),
+    )  # fmt: skip
+
+
+def _label(text: str | None) -> str | float | None:
+    """Return a class as a table has it: a number where the text is one."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
+
+
+def _robust(options: argparse.Namespace) -> bool | str:
+    return options.robust if options.clusters is None else CLUSTERED
 
 
 def _names(text: str) -> list[str]:

@@ -45,7 +45,7 @@ def cost(model: Model, n: int, k: int, p: int, machine: Machine | None = None, i
     for each.
     """
     totals = Totals(p, machine or DEFAULT)
-    of = _Fit(totals, model, (-(-n // p), k))
+    of = FitCosts(totals, model, (-(-n // p), k))
     with totals.holding(of.memory):
         of.survey()
         of.solver(iterations)
@@ -55,7 +55,7 @@ def cost(model: Model, n: int, k: int, p: int, machine: Machine | None = None, i
 
 def of_solve(costs: Costs, rows: Rows, model: Model, start: Any = None, progress: Any = None) -> Solution:
     """Declare the cost of `fitting.solve`, as many iterations as are usual."""
-    of = _Fit(costs, model, rows.X.shape, rows)
+    of = FitCosts(costs, model, rows.X.shape, rows)
     with costs.holding(of.memory):
         of.survey(_iterates(rows, model))
         of.solver(of.usual)
@@ -65,7 +65,7 @@ def of_solve(costs: Costs, rows: Rows, model: Model, start: Any = None, progress
 
 def of_path(costs: Costs, rows: Rows, model: Model, alphas: Any = None) -> list[Solution]:
     """Declare the cost of `path.path`, as many iterations for each penalty as are usual for one."""
-    of = _Fit(costs, model, rows.X.shape, rows)
+    of = FitCosts(costs, model, rows.X.shape, rows)
     with costs.holding(of.memory):
         of.survey(_iterates(rows, model))
         if alphas is None:
@@ -84,17 +84,24 @@ def _iterates(rows: Rows, model: Model) -> bool:
     return rows.offset is not None and model.family.offset_sum(nothing, nothing, nothing) is None
 
 
-class _Fit:
-    """The declared steps of a fit on one process; `shape` is (rows, columns) of its own rows."""
+class FitCosts:
+    """The declared steps of a fit on one process; `shape` is (rows, columns) of its own rows.
 
-    def __init__(self, costs: Costs, model: Model, shape: tuple[int, int], rows: Rows | None = None) -> None:
+    predictors : of a row, each with coefficients of its own: one, but of a model of classes.
+    """
+
+    def __init__(
+        self, costs: Costs, model: Model, shape: tuple[int, int], rows: Rows | None = None, predictors: int = 1
+    ) -> None:
         self.costs, self.model = costs, model
         self.weighted = rows is not None and (rows.weights is not None or rows.trials is not None)
         self.n, self.k = n, k = shape
         self.names = (rows and rows.names) or tuple(f"x{j}" for j in range(k))
         if not k + model.fit_intercept:
             raise ValueError("there are no columns and there is no intercept: nothing to fit")
-        self.d = k + model.fit_intercept
+        self.width = k + model.fit_intercept
+        self.d = predictors * self.width
+        self.square = float(n) * self.d * (self.d + self.width) / 2  # flops of X'X, block by block
         self.half = self.d * (self.d + 1) // 2
         self.method = chosen_solver(model, self.d)
         self.newton = self.method != "lbfgs"
@@ -124,7 +131,7 @@ class _Fit:
             blas2=4.0 * n * d + 2.0 * n * d * diagonal, elementwise=A_ROW * n + n * d * full, nbytes=8.0 * n * self.k
         )  # fmt: skip
         if full:
-            self.costs.squaring(float(n) * d * d, d)
+            self.costs.squaring(self.square, self.width)
         self.costs.allreduce(1 + d + (self.half if full else d * diagonal))
 
     def solver(self, iterations: int) -> None:
@@ -144,20 +151,24 @@ class _Fit:
             blas2=4.0 * n * d, blas3=d**3 / 3 * bool(self.wanted), elementwise=A_ROW * n, nbytes=8.0 * n * self.k
         )  # fmt: skip
         if self.missing:
-            self.costs.squaring(self.missing * float(n) * d * d, d)
+            self.costs.squaring(self.missing * self.square, self.width)
         self.costs.allreduce(2 + TERMS + self.missing * self.half)
         if self.levered:
             self.costs.work(blas3=2.0 * n * d * d, elementwise=A_ROW * n, nbytes=8.0 * n * self.k)
             self.costs.squaring(float(n) * d * d, d)
             self.costs.allreduce(self.half)
-        if self.clustered:
-            self.costs.at_most()
-            self.costs.work(blas2=2.0 * n * d, elementwise=A_ROW * n, nbytes=8.0 * n * self.k)
-            p, words = self.costs.p, float(n) * d  # each row a cluster of its own, which are dealt evenly
-            self.costs.exchange("clusters", dict.fromkeys(range(p), words / p), words * (p - 1) / p, p - 1)
-            self.costs.allreduce(self.half + 1)
+        self.clusters()
         if self.model.family.is_dispersed(self.weighted):
             self.costs.allreduce(1)
+
+    def clusters(self) -> None:
+        """Declare the pass, the exchange and the sum of clustered errors, if they are wanted."""
+        if self.clustered:
+            self.costs.at_most()
+            self.costs.work(blas2=2.0 * self.n * self.d, elementwise=A_ROW * self.n, nbytes=8.0 * self.n * self.k)
+            p, words = self.costs.p, float(self.n) * self.d  # each row a cluster of its own, which are dealt evenly
+            self.costs.exchange("clusters", dict.fromkeys(range(p), words / p), words * (p - 1) / p, p - 1)
+            self.costs.allreduce(self.half + 1)
 
     def solution(self) -> Solution:
         """Return the solution of the fit without values."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from bsp.algorithms.glm import path as paths
-from bsp.algorithms.glm.absorbing.absorb import absorbing, check_absorbing, columns_of
+from bsp.algorithms.glm.absorbing.absorb import check_absorbing, columns_of, solve_absorbing
 from bsp.algorithms.glm.conventions import Conventions
 from bsp.algorithms.glm.cost import A_ROW, cost
 from bsp.algorithms.glm.data.inputs import Column, Rows
@@ -164,10 +164,12 @@ class Regression(Conventions):
             one village or patient do.
         frequencies : (n,) whole numbers: a row of frequency f is f equal rows, in degrees of freedom, dispersion, all
             standard errors and information criteria, too.  A weight of f is one row that is f times as precise.
-        absorb : one column of labels (n,), or a list of several, of a linear model: each label has its own effect,
-            which is taken out instead of estimated, and with them the intercept.  Coefficients, dispersion and errors
-            are those of a fit with a column for each label; `null_deviance` is that of the effects alone, and there is
-            no prediction.  See `absorbing.within` for tolerance and cost, `absorbing.degrees` for degrees of freedom.
+        absorb : one column of labels (n,), or a list of several, of a linear or a (quasi-)Poisson model with its
+            default link: each label has its own effect, which is taken out instead of estimated, and with them the
+            intercept.  Coefficients, dispersion and errors are those of a fit with a column for each label;
+            `null_deviance` is that of the effects alone, and there is no prediction.  Of counts, rows of labels whose y
+            are all 0 are left out, with a note.  See `absorbing.within` for tolerance and cost, `absorbing.reweighted`
+            for counts, `absorbing.degrees` for degrees of freedom.
         progress : called on every process with iteration, objective and gradient norm.
         Cost: 3 supersteps to agree on the data and look at them, one of 1 + d + d(d + 1)/2 summed words each Newton
         iteration, one for the covariances; see `bsp.algorithms.glm.fitting`.
@@ -191,9 +193,11 @@ class Regression(Conventions):
         if given.absorb:
             check_absorbing(model, is_sparse(rows.X))
             names = [each if isinstance(each, str) else f"absorb[{k}]" for k, each in enumerate(given.absorb)]
-            rows, model, notes = absorbing(rows, model, names)
+            solution, model, notes = solve_absorbing(rows, model, names, progress)
             self._notes += notes
-        self._keep(solve(rows, model, progress=progress), model)
+        else:
+            solution = solve(rows, model, progress=progress)
+        self._keep(solution, model)
         return data
 
     def regularisation_path(

@@ -130,7 +130,8 @@ def test_there_is_no_prediction() -> None:
 @pytest.mark.parametrize(
     ("family", "robust", "absorb", "message"),
     [
-        ("poisson", False, FIRM, "absorb= is of linear models"),
+        ("gamma", False, FIRM, "absorb= is of linear models.*this one is 'gamma'"),
+        ("poisson:identity", False, FIRM, "absorb= is of linear models.*this one is 'poisson:identity'"),
         ("gaussian", "HC3", FIRM, "robust='HC3' needs leverages"),
         ("gaussian", False, FIRM[1:], "inconsistent numbers of samples"),
         ("gaussian", False, np.where(FIRM == 2, np.nan, FIRM), "absorb has missing labels"),

@@ -129,7 +129,7 @@ MISTAKES = {
     "--formula y~x --target y": "argument --target: not allowed with argument --formula",
     "--formula y~x --columns x": "--formula and --columns: the formula names the columns",
     "--target y --absorb regin": "there is no column 'regin'; did you mean 'region'?",
-    "--target y --family poisson --absorb region": "absorb= is of linear models",
+    "--target y --family gamma --absorb region": "absorb= is of linear models",
     "--target y --fam poisson": "unrecognized arguments: --fam poisson",
 }
 
@@ -256,3 +256,71 @@ def test_training_that_is_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
     resume = [*words, "--clones", "1", "--resume", str(tmp_path / "states"), example]
     rest = subprocess.run(resume, capture_output=True, check=True, timeout=300).stdout
     assert out.read_bytes() + rest == whole
+
+
+@pytest.fixture
+def modes(tmp_path: Path) -> str:
+    rng = np.random.default_rng(2)
+    path, modes = tmp_path / "modes.csv", np.array(["bus", "car", "train"])
+    lines = [
+        f"{modes[int(each[0] + each[1] > 0) + int(each[0] > 0.5)]},{k % 7},{each[0]:.3f},{each[2]:.3f},{k % 3}"
+        for k, each in enumerate(rng.normal(size=(90, 3)))
+    ]
+    path.write_text("\n".join(["mode,town,income,time,week", *lines]) + "\n")
+    return str(path)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_a_model_of_classes_has_its_summary_json_and_report(
+    nprocs: int, modes: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    page, told = tmp_path / "fit.html", tmp_path / "fit.json"
+    words = ("--family", "multinomial", "--target", "mode", "--clusters", "town", "--reference", "mode=car")
+    status, out, err = ran(capfd, modes, *words, "--report", page, "--json", told, nprocs=nprocs)
+    assert (status, err) == (0, "")
+    known = glm.MultinomialRegression("car", robust="cluster").fit(modes, "mode", clusters="town")
+    shown = [line for line in out.splitlines() if not line.startswith("command ")]
+    assert [line.split() for line in shown] == [line.split() for line in str(known.summary()).splitlines()]
+    found = json.loads(told.read_text())
+    assert found["family"] == "multinomial"
+    assert [each["name"] for each in found["coefficients"]][:2] == ["bus: intercept", "bus: income"]
+    np.testing.assert_allclose([each["error"] for each in found["coefficients"]],
+                               np.delete(known.standard_errors_, 1, axis=0).ravel(), rtol=1e-8)  # fmt: skip
+    html = page.read_text()
+    assert "Multinomial logistic regression of mode" in html
+    assert "<span>train: time</span>" in html and "<span>train: intercept</span>" not in html
+
+
+def test_numbers_are_classes_too_and_go_with_formulas(modes: str, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ("--family", "multinomial", "--formula", "week ~ income", "--reference", "week=1")
+    status, out, _ = ran(capfd, modes, *words)
+    assert status == 0
+    assert "note: classes are compared with '1'" in out
+    assert [line.split("  ")[0] for line in out.splitlines()[2:6]] == [
+        "0: intercept", "0: income", "2: intercept", "2: income",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--offset", "time"), "--offset: a model of classes has none"),
+        (("--absorb", "town"), "--absorb: a model of classes has none"),
+        (("--l1-ratio", "0.5"), "--l1-ratio: a model of classes has none"),
+        (("--reference", "mode=plane"), "reference='plane': no row is of this class; there are 'bus', 'car', 'train'"),
+        (("--solver", "coordinate"), "solver='coordinate': one of auto, newton, lbfgs"),
+    ],
+)
+def test_what_a_model_of_classes_has_not_is_said(
+    words: tuple[str, ...], says: str, modes: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    status, out, err = ran(capfd, modes, "--family", "multinomial", "--target", "mode", *words)
+    assert (status, out) == (2, "")
+    assert says in err
+
+
+def test_counts_absorb_labels(modes: str, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ("--family", "poisson", "--target", "week", "--columns", "income,time", "--absorb", "town")
+    status, out, err = ran(capfd, modes, *words)
+    assert (status, err) == (0, "")
+    assert "note: effects of town are absorbed: 7 parameters" in out

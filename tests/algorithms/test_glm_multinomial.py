@@ -72,6 +72,50 @@ def test_robust_errors_are_statsmodels(kind: str) -> None:
     assert_allclose(fitted(3, robust=kind).standard_errors_[1:], few * bse, rtol=1e-6)
 
 
+VILLAGE = np.random.default_rng(4).integers(0, 17, N)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3, 64])
+def test_clustered_errors_are_statsmodels(nprocs: int) -> None:
+    known = theirs(cov_type="cluster", cov_kwds={"groups": VILLAGE})
+    labels = np.array([f"village {each}" for each in VILLAGE])
+    models = bsp.run(
+        lambda proc: glm.MultinomialRegression(robust="cluster", tol=1e-12).fit(X, Y, clusters=labels), nprocs=nprocs
+    )
+    assert len({each.standard_errors_.tobytes() for each in models}) == 1
+    found = models[0]
+    assert_allclose(found.standard_errors_[1:], known.bse.T, rtol=1e-7)
+    assert_allclose(found.covariance_, known.cov_params(), rtol=1e-6, atol=1e-9 * np.abs(known.cov_params()).max())
+    assert "standard errors are clustered (17 clusters)" in found.summary().notes
+
+
+def test_clusters_go_with_weights_sparse_rows_and_no_intercept() -> None:
+    weights, parameters = np.where(VILLAGE == 3, 0.0, WEIGHTS), {"robust": "cluster", "fit_intercept": False}
+    used, rows = weights > 0, X - [0, 100, 0]
+    model = glm.MultinomialRegression(**parameters)
+    found = model.fit(rows[used], Y[used], weights[used], clusters=VILLAGE[used]).standard_errors_
+    for given in (rows, scipy.sparse.csr_matrix(rows)):
+        some = bsp.run(
+            lambda proc, given=given: glm.MultinomialRegression(**parameters).fit(given, Y, weights, clusters=VILLAGE),
+            nprocs=3,
+        )[0]
+        assert_allclose(some.standard_errors_, found, rtol=1e-9)
+        assert some.solution_.clusters == len(np.unique(VILLAGE)) - 1
+    own = glm.MultinomialRegression(robust="cluster").fit(X, Y, clusters=np.arange(N)).standard_errors_  # each alone
+    assert_allclose(
+        own, fitted(2, robust="HC0").standard_errors_ * np.sqrt(N / (N - 1) * (N - 1) / (N - 12)), rtol=1e-8
+    )
+
+
+def test_clusters_and_clustered_errors_need_each_other() -> None:
+    with pytest.raises(ValueError, match="robust='cluster' and clusters=None: one of them needs the other"):
+        fitted(1, robust="cluster")
+    with pytest.raises(ValueError, match=r"robust=False and clusters=.*: one of them needs the other"):
+        glm.MultinomialRegression().fit(X, Y, clusters=VILLAGE)
+    with pytest.raises(glm.DataError, match="all rows are in one cluster"):
+        glm.MultinomialRegression(robust="cluster").fit(X, Y, clusters=np.ones(N))
+
+
 def test_the_reference_changes_no_probability_and_compares_with_another_class() -> None:
     first, other = fitted(2), fitted(2, reference="train")
     assert other.reference_ == "train"
@@ -238,7 +282,7 @@ def test_scikit_learn_clones_and_validates_it() -> None:
         ({"y": np.arange(N * 10)[::10], "rows": X}, None),
         ({"y": Y[1:]}, "inconsistent numbers of samples"),
         ({"solver": "coordinate"}, "solver='coordinate': one of auto, newton, lbfgs"),
-        ({"robust": "HC3"}, "robust='HC3': one of False, True, HC0, HC1"),
+        ({"robust": "HC3"}, "robust='HC3': one of False, True, HC0, HC1, cluster"),
         ({"alpha": -1.0}, "alpha=-1.0: a number, 0 or more"),
         ({"rows": np.where(np.arange(N)[:, None] == 8, np.nan, X)}, r"row 8: column 'x0' holds NaN"),
     ],

@@ -1,4 +1,4 @@
-"""Rows without the effects of their labels: what `fit(..., absorb=)` solves in the place of the rows."""
+"""A fit with an effect for each label of some columns, which are taken out: what `fit(..., absorb=)` does."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from bsp.algorithms.glm.absorbing.degrees import absorbed_parameters
+from bsp.algorithms.glm.absorbing.cost import of_solve_absorbing
 from bsp.algorithms.glm.absorbing.levels import Levels
-from bsp.algorithms.glm.absorbing.within import SWEEPS, TOLERANCE, within
+from bsp.algorithms.glm.absorbing.linear import solve_within
+from bsp.algorithms.glm.absorbing.reweighted import solve_reweighted
 from bsp.algorithms.glm.errors import DataError, agreed
-from bsp.algorithms.glm.problem import Model, Rows, product
+from bsp.algorithms.glm.problem import Model, Rows, Solution, product
+from bsp.algorithms.glm.solvers.newton import Progress
 from bsp.arrays.procedures import world
+from bsp.declared import declares
 
 
 def columns_of(absorb: Any) -> tuple[Any, ...]:
@@ -31,18 +34,29 @@ def columns_of(absorb: Any) -> tuple[Any, ...]:
 
 def check_absorbing(model: Model, X_is_sparse: bool = False) -> None:
     """Raise ValueError for a model from which effects cannot be absorbed."""
-    if not model.family.linear:
-        raise ValueError(f"absorb= is of linear models, family='gaussian'; this one is {str(model.family)!r}")
+    family = model.family
+    if not (family.linear or family.log_linear):
+        raise ValueError(
+            f"absorb= is of linear models, family='gaussian', and of counts with a log link, 'poisson' and "
+            f"'quasi-poisson'; this one is {str(family)!r}"
+        )
+    if model.alpha and not family.linear:
+        raise ValueError(f"alpha={model.alpha:g}: a {family} model with absorbed effects has no penalty")
     if model.robust in ("HC2", "HC3"):
         raise ValueError(f"robust={model.robust!r} needs leverages, which absorbed effects leave unknown: HC0 or HC1")
     if X_is_sparse:
         raise ValueError("absorb= needs a dense X: what is left of its columns is dense")
 
 
-def absorbing(rows: Rows, model: Model, names: Sequence[str]) -> tuple[Rows, Model, tuple[str, ...]]:
-    """Return rows and model without the effects of their labels, and notes.  Collective; see `within` for the cost.
+@declares(of_solve_absorbing)
+def solve_absorbing(
+    rows: Rows, model: Model, names: Sequence[str], progress: Progress | None = None
+) -> tuple[Solution, Model, tuple[str, ...]]:
+    """Fit with an effect for each label; return the solution, the model that is left, and notes.  Collective.
 
     names : of the columns of labels.
+    Cost: that of a fit, of `within` (a log-linear model: of each iteration, see `reweighted`), and three supersteps for
+    each column of labels.
     """
     proc = world().private
     weights = product(rows.weights, rows.frequencies)
@@ -53,15 +67,8 @@ def absorbing(rows: Rows, model: Model, names: Sequence[str]) -> tuple[Rows, Mod
             raise DataError("absorb= needs finite X, y and offset, and finite weights, 0 or more")
 
     agreed(look)
-    w = np.ones(len(rows.y)) if weights is None else weights
     labels = [Levels(proc, each) for each in rows.absorb]
-    clusters = None if rows.clusters is None else Levels(proc, rows.clusters)
-    found = absorbed_parameters(labels, (w > 0).astype(float), clusters)
-    y = rows.y if rows.offset is None else rows.y - rows.offset
-    left, done = within(proc, np.column_stack([rows.X, y]), w, labels)
-    notes: tuple[str, ...] = (f"effects of {', '.join(names)} are absorbed: {found.parameters} parameters",)
-    if not done:
-        notes += (f"no convergence: {SWEEPS} sweeps have not absorbed the effects to {TOLERANCE:g}",)
-    X = np.ascontiguousarray(left[:, :-1])
-    clean = replace(rows, X=X, y=left[:, -1].copy(), offset=None, absorb=(), absorbed=found)
-    return clean, replace(model, fit_intercept=False), notes
+    solver = solve_within if model.family.linear else solve_reweighted
+    solution, absorbed, notes = solver(rows, model, labels, names, progress)
+    said = f"effects of {', '.join(names)} are absorbed: {absorbed.parameters} parameters"
+    return solution, replace(model, fit_intercept=False), (said, *notes)

@@ -5,6 +5,8 @@ The owner of a label is a function of its text, so that no process has to know a
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
@@ -34,6 +36,12 @@ class Levels:
         self.held = {source: np.array([number[label] for label in part], int) for source, part in arrived}
         first = sum(proc.allgather(self.owned)[: proc.pid])
         self.ids = self._returned(first + np.arange(float(self.owned))[:, None])[:, 0].astype(int)
+
+    def of_rows(self, kept: np.ndarray) -> Levels:
+        """Return the labels of some rows, `kept` (n_local,) being truth values, with the same numbers.  Local."""
+        some = copy.copy(self)
+        some.codes = self.codes[kept]
+        return some
 
     def combined(self, values: np.ndarray, op: str = "add") -> np.ndarray:
         """Return values (count, c) by label of this process, combined over all processes: (count, c).

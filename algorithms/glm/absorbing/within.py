@@ -20,6 +20,7 @@ from bsp.algorithms.glm.absorbing.levels import Levels
 
 TOLERANCE = 1e-12  # of what a sweep still changes, beside the column less its mean
 SWEEPS = 10_000
+UNFINISHED = f"no convergence: {SWEEPS} sweeps have not absorbed the effects to {TOLERANCE:g}"
 NOTHING = 1e-9  # of a column, less its mean: what is left of one that the labels explain
 
 

@@ -22,6 +22,8 @@ from bsp.algorithms.glm.problem import Rows, product
 from bsp.declared import Costs, declares
 from bsp.values.payload import is_abstract
 
+ASSUMED = 3  # classes of responses without values, where there may be more than two
+
 
 class Given(NamedTuple):
     """The vectors that go with X: arrays, or names of columns if X is a table."""
@@ -216,11 +218,12 @@ def _of_checked(costs: Costs, parts: _Parts, target: str, family: Family, classe
         shapes = {name: costs.shape_of(getattr(of, name)) for name in ("X", "y", "weights", "offset", "trials")}
         return found._replace(rows=replace(of, **shapes, frequencies=costs.shape_of(of.frequencies)))
     labelled = classes > 0 and parts.vectors.trials is None
-    labels = np.arange(2 * labelled).astype(parts.vectors.y.dtype)
+    assumed = np.arange(min(classes, ASSUMED))
+    labels = assumed[: len(assumed) * labelled].astype(parts.vectors.y.dtype)
     agreed(lambda: LabelFacts(True, labels.tolist(), labels.tolist()))
     vectors = parts.vectors
     rows = Rows(parts.values, *vectors[:4], parts.names, vectors.clusters, vectors.frequencies, vectors.absorb)
-    return Prepared(rows, target, None, np.arange(2) if classes else None, ())
+    return Prepared(rows, target, None, assumed if classes else None, ())
 
 
 @declares(_of_checked)

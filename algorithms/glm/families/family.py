@@ -102,6 +102,11 @@ class Family:
         return False
 
     @property
+    def log_linear(self) -> bool:
+        """Whether the mean is exp(eta) and the score the mean less y, so that effects of labels can be absorbed."""
+        return False
+
+    @property
     def canonical(self) -> bool:
         """True if the curvature does not depend on y, so that it is the Fisher information."""
         return self.link.name == self.canonical_link

@@ -32,6 +32,11 @@ class Poisson(Family):
         """The first words of a summary's title."""
         return "Poisson"
 
+    @property
+    def log_linear(self) -> bool:
+        """Whether the link is the log."""
+        return self.by_default
+
     def loss(self, mu: Vector, y: Vector) -> Vector:
         """Return mu - y·log(mu)."""
         return mu - xlogy(y, mu)

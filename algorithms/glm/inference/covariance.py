@@ -17,7 +17,7 @@ import numpy as np
 
 import bsp
 from bsp.algorithms.glm.families import Family
-from bsp.algorithms.glm.inference.clusters import clustered_scores
+from bsp.algorithms.glm.inference.clusters import clustered_scores, few_note, scores_at
 from bsp.algorithms.glm.inference.dispersion import dispersion_note
 from bsp.algorithms.glm.inference.likelihood import TERMS, log_likelihood, terms
 from bsp.algorithms.glm.problem import CLUSTERED, LARGEST, Model, Solution
@@ -147,11 +147,11 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
                 known["meat"] = levered_meat(of, point.beta, covariance, LEVERED[model.robust])
             small = of.n_rows / max(of.n_rows - len(kept) - absorbed.parameters, 1) if model.robust == "HC1" else 1.0
             if model.robust == CLUSTERED:
-                scores = clustered_scores(of, point.beta)
+                scores = clustered_scores(of, scores_at(of, point.beta))
                 known["meat"], clusters = scores
                 small = scores.correction(of.n_rows, len(kept) + absorbed.clustered)
                 if clusters <= len(kept):
-                    notes += (f"{clusters} clusters for {len(kept)} coefficients: clustered errors need more of them",)
+                    notes += (few_note(clusters, len(kept)),)
             robust = of.covariance_outside(small * (outer @ known["meat"] @ outer), kept)
     df_resid = of.n_rows - len(kept) - absorbed.parameters
     dispersion: Any = 1.0

@@ -38,8 +38,7 @@ def page(summary: Summary, source: str, found: Diagnosis | None = None) -> str:
         f"<h1>{escape(summary.title)}</h1><p class='from'>{escape(source)}</p>",
         summary.to_html(),
     ]
-    every = summary.coefficients
-    slopes = every[1:] if summary.model.fit_intercept else every
+    slopes = summary.slopes
     shown = [each for each in slopes if math.isfinite(each.low) and math.isfinite(each.high)]
     if shown:
         title = f"Coefficients with {level} intervals"

@@ -92,6 +92,11 @@ class Summary:
         return [Coefficient(name, *map(float, row)) for name, row in zip(self.names, np.stack(columns, 1), strict=True)]
 
     @property
+    def slopes(self) -> list[Coefficient]:
+        """The lines of all coefficients but intercepts."""
+        return self.coefficients[int(self.model.fit_intercept) :]
+
+    @property
     def reach(self) -> float:
         """The standard errors from an estimate to each end of its confidence interval."""
         tail = (1 - self.level) / 2

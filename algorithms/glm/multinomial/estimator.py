@@ -3,26 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from bsp.algorithms.glm.conventions import Conventions
+from bsp.algorithms.glm.cost import A_ROW
 from bsp.algorithms.glm.data.inputs import Column, Rows
-from bsp.algorithms.glm.data.preparing import Given, prepared
-from bsp.algorithms.glm.errors import DataError
+from bsp.algorithms.glm.data.preparing import Given, Prepared, prepared
+from bsp.algorithms.glm.errors import DataError, agreed
 from bsp.algorithms.glm.inference.hypotheses import HypothesisTest, likelihood_ratio, wald
 from bsp.algorithms.glm.inference.prediction import Applied, applied, parted
+from bsp.algorithms.glm.multinomial.cost import cost
 from bsp.algorithms.glm.multinomial.fitting import solve_classes
 from bsp.algorithms.glm.multinomial.softmax import Multinomial, probabilities
 from bsp.algorithms.glm.multinomial.summary import ClassSummary
-from bsp.algorithms.glm.problem import Model, Solution, is_number
+from bsp.algorithms.glm.problem import CLUSTERED, Model, Solution, is_number
 from bsp.algorithms.glm.solvers.newton import Progress
 from bsp.arrays.typing import ArrayLike
+from bsp.cost.model import Cost, Machine
+from bsp.declared import Costs, declares
+from bsp.values.payload import is_abstract
 
 MOST_CLASSES = 1000
-_ROBUST = (False, True, "HC0", "HC1")
+
+
+def _of_summary(costs: Costs, model: MultinomialRegression, level: float = 0.95) -> str:
+    """Declare that a summary costs nothing; without values there is none to print."""
+    return f"{type(model).__name__}: a run without values has no coefficients"
+
+
+def _of_score(costs: Costs, model: MultinomialRegression, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    """Declare the cost of `score`: of dealt rows a superstep of agreement and one of the sum."""
+    X, *_ = parted(X, y, sample_weight)
+    found = model._linear(X)
+    costs.work(elementwise=A_ROW * found.eta.size)
+    if found.dealt:
+        agreed(lambda: None)
+        costs.allreduce(2)
+    return costs.array(())
+
+
+_ROBUST = (False, True, "HC0", "HC1", CLUSTERED)
 
 
 class MultinomialRegression(Conventions):
@@ -32,7 +54,8 @@ class MultinomialRegression(Conventions):
     alpha : the ridge alpha/2·sum |b_c - mean|² on top of the mean loss, b_c being the coefficients of class c and the
         mean over all classes: scikit-learn's, which does not depend on the reference; intercepts are not penalised.
     solver : "newton", "lbfgs", "auto": Newton up to 1024 coefficients of all classes.
-    tol, max_iter : as of `GLM`.   robust : False, True ("HC0"), "HC1": sandwich standard errors.
+    tol, max_iter : as of `GLM`.   robust : False, True ("HC0"), "HC1", "cluster" (`fit`: clusters): sandwich
+        standard errors.
 
     After `fit` to rows of K classes, with k columns and d = k + 1 with an intercept, else k:
     classes_ : (K,), sorted.   reference_ : the label that others are compared with.
@@ -59,7 +82,7 @@ class MultinomialRegression(Conventions):
     _estimator_type = "classifier"
     _several = True
     _columns: ClassVar[dict[str, tuple[str, ...]]] = {
-        "fit": ("sample_weight", "frequencies"), "predict": (), "score": ("sample_weight",)
+        "fit": ("sample_weight", "frequencies", "clusters"), "predict": (), "score": ("sample_weight",)
     }  # fmt: skip
 
     def __init__(
@@ -75,29 +98,40 @@ class MultinomialRegression(Conventions):
         self.robust = robust
 
     def fit(
-        self, X: Rows, y: Column, sample_weight: Column | None = None, frequencies: Column | None = None, *,
-        progress: Progress | None = None,
+        self, X: Rows, y: Column, sample_weight: Column | None = None, frequencies: Column | None = None,
+        clusters: Column | None = None, *, progress: Progress | None = None,
     ) -> Self:  # fmt: skip
         """Fit to n rows; return the model.  Collective.
 
         X : (n, m), as `GLM.fit` takes it.   y : (n,), labels of any kind; with a table it may be a column's name.
         sample_weight : (n,), multiplies a row's share of the objective.   frequencies : (n,), counts of equal rows.
+        clusters : (n,), numbers or texts, with robust="cluster": rows of the same label may vary together.
         progress : called on every process with iteration, objective and gradient norm.
         Raises DataError, ValueError, TypeError or OSError, the same on every process, if data cannot be used.
         """
         model = self._model()
-        given = Given(y, sample_weight, frequencies=frequencies)
+        if (clusters is None) == (model.robust == CLUSTERED):
+            raise ValueError(f"robust={self.robust!r} and clusters={clusters!r:.30}: one of them needs the other")
+        self._fit(X, Given(y, sample_weight, clusters=clusters, frequencies=frequencies), model, progress)
+        return self
+
+    def _fit(self, X: Any, given: Given, model: Model, progress: Progress | None = None) -> Prepared:
+        """Fit, and return what was fitted to."""
         data = prepared(X, given, model.family, MOST_CLASSES, model.fit_intercept)
         assert data.classes is not None
-        place = self._place(data.classes)
-        order = np.append(np.delete(np.arange(len(data.classes)), place), place)  # the reference is the last
-        number = np.argsort(order).astype(float)
-        rows = replace(data.rows, y=number[data.rows.y.astype(int)])
+        place = self._place(data.classes, is_abstract(data.rows.y))
         self._remember(data, X)
         self.classes_, self.reference_ = data.classes, data.classes[place]
-        self._others = tuple(str(label) for label in data.classes[order[:-1]])
-        self._keep(solve_classes(rows, model, self._others, progress), model, place)
-        return self
+        self._others = tuple(map(_named, np.delete(data.classes, place)))
+        self._keep(solve_classes(data.rows, model, place, self._others, progress), model, place)
+        return data
+
+    def cost(self, n: int, k: int, classes: int, p: int, machine: Machine | None = None, iterations: int = 6) -> Cost:
+        """Return W, H, S and M of a fit to n rows of k numbers, of so many classes, on p processes.
+
+        machine : decides how sums are made, and prices; None: the default.   See `glm.multinomial.cost.cost`.
+        """
+        return cost(self._model(), n, k, classes, p, machine, iterations)
 
     def _model(self) -> Model:
         """Return the parameters, checked."""
@@ -110,9 +144,10 @@ class MultinomialRegression(Conventions):
             Multinomial(), self.alpha, 0.0, bool(self.fit_intercept), self.solver, self.tol, self.max_iter, robust
         )
 
-    def _place(self, classes: np.ndarray) -> int:
-        """Return the number of the reference among the classes."""
+    def _place(self, classes: np.ndarray, unknown: bool) -> int:
+        """Return the number of the reference among the classes, which may be unknown: in a run without values."""
         found = [0] if self.reference is None else np.flatnonzero(classes == self.reference).tolist()
+        found = found or [0] * unknown
         if not found:
             raise DataError(f"reference={self.reference!r}: no row is of this class; there are {_shown(classes)}")
         return int(found[0])
@@ -129,6 +164,7 @@ class MultinomialRegression(Conventions):
             errors = np.sqrt(np.diag(self.covariance_)).reshape(len(self._others), -1)
             self.standard_errors_ = np.insert(errors, place, 0.0, axis=0)
 
+    @declares(_of_summary)
     def summary(self, level: float = 0.95) -> ClassSummary:
         """Return coefficients with standard errors, tests and intervals, and the quality of the fit; prints as a table.
 
@@ -137,7 +173,7 @@ class MultinomialRegression(Conventions):
         self._check_fitted()
         if not (is_number(level) and 0 < level < 1):
             raise ValueError(f"level={level!r}: between 0 and 1")
-        remarks = (*self._notes, f"classes are compared with {str(self.reference_)!r}")
+        remarks = (*self._notes, f"classes are compared with {_named(self.reference_)!r}")
         return ClassSummary(self.solution_, self._fitted, self._target, level, remarks, self._facts, self._others)
 
     def wald_test(self, hypothesis: str | Sequence[str] | ArrayLike, value: float | ArrayLike = 0.0) -> HypothesisTest:
@@ -166,13 +202,15 @@ class MultinomialRegression(Conventions):
         return found.mapped(self._label)
 
     def _label(self, eta: Any) -> Any:
-        return self.classes_[np.argmax(eta, axis=1)]
+        place = np.argmax(eta, axis=1)
+        return place.astype(self.classes_.dtype) if is_abstract(place) else self.classes_[place]
 
     def decision_function(self, X: Rows) -> Any:
         """Return the linear predictors, (n, K); of two classes the second's less the first's, (n,)."""
         two = len(self.coef_) == 2 if hasattr(self, "coef_") else False
         return self._linear(X).mapped(lambda eta: eta[:, 1] - eta[:, 0] if two else eta)
 
+    @declares(_of_score)
     def score(self, X: Rows, y: Column, sample_weight: Column | None = None) -> float:
         """Return the share of labels that are right, by weight."""
 
@@ -184,6 +222,11 @@ class MultinomialRegression(Conventions):
         if not total > 0:
             raise DataError("no row has a weight above 0: there is nothing to score")
         return float(right / total)
+
+
+def _named(label: Any) -> str:
+    """Return a class's name in a summary: of a whole number, which tables have as 2.0, without the point."""
+    return f"{label:.0f}" if isinstance(label, np.floating) and label == np.floor(label) else str(label)
 
 
 def _shown(classes: np.ndarray) -> str:

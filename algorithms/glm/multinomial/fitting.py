@@ -3,19 +3,24 @@
 survey      1 superstep     checks of all rows, class sizes, the model with intercepts only
 solver      1 a point       Newton or L-BFGS, those of the other models: a proc.rounds loop
 separation  0, 1 or 2       only if the coefficients still move
-inference   1               Pearson's chi², covariances
+inference   1               Pearson's chi², covariances; 2 more for clustered ones
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
 import bsp
+from bsp.algorithms.glm.inference.clusters import Scores, clustered_scores, few_note
 from bsp.algorithms.glm.inference.covariance import matrices_wanted
+from bsp.algorithms.glm.multinomial.cost import of_solve_classes
 from bsp.algorithms.glm.multinomial.objective import BlockGram, ClassObjective
 from bsp.algorithms.glm.multinomial.softmax import expansion
 from bsp.algorithms.glm.multinomial.survey import ClassSurvey, class_survey
-from bsp.algorithms.glm.problem import LARGEST, Model, Rows, Solution, chosen_solver
+from bsp.algorithms.glm.problem import CLUSTERED, LARGEST, Model, Rows, Solution, chosen_solver
 from bsp.algorithms.glm.solvers.basis import NEAR, digits_left
 from bsp.algorithms.glm.solvers.lbfgs import lbfgs
 from bsp.algorithms.glm.solvers.newton import Progress, descend, newton_step
@@ -24,19 +29,24 @@ from bsp.algorithms.glm.solvers.passes import chunks
 from bsp.algorithms.glm.solvers.semidefinite import condition, factor
 from bsp.algorithms.glm.solvers.separation import certificate, sentence
 from bsp.cost.units import counted
+from bsp.declared import declares
 
 ROUNDED = 1e-8  # of the gradient: where rounding may stop a solver, and all is well
 
 
-def solve_classes(rows: Rows, model: Model, others: tuple[str, ...], progress: Progress | None = None) -> Solution:
-    """Fit `model` to the rows of all processes, y having the numbers of classes, the reference's the last.  Collective.
+@declares(of_solve_classes)
+def solve_classes(
+    rows: Rows, model: Model, place: int, others: tuple[str, ...], progress: Progress | None = None
+) -> Solution:
+    """Fit `model` to the rows of all processes, y having the numbers of classes.  Collective.
 
-    others : the names of the classes but the reference.
+    place : the number of the reference.   others : the names of the other classes.
     Returns a Solution whose coef (classes - 1, k) and intercept (classes - 1,) are those of `others`, as is the
     covariance: stacked class by class, each with its intercept first.
     Raises ValueError, on every process alike, where rows or model cannot be.
     """
-    of = class_survey(rows, model, others)
+    number = np.insert(np.arange(float(len(others))), place, len(others))  # the reference is the last
+    of = class_survey(replace(rows, y=number[rows.y.astype(int)]), model, others)
     objective = ClassObjective(of)
     start = np.zeros((len(others), of.width))
     if model.fit_intercept:
@@ -112,6 +122,15 @@ def _measured(of: ClassSurvey, beta: np.ndarray, wanted: list[str]) -> tuple[flo
     return float(total[0]), found
 
 
+def _scores_at(of: ClassSurvey, beta: np.ndarray) -> Scores:
+    """Return the function that `clustered_scores` takes."""
+
+    def scores(rows: slice, X: Any) -> np.ndarray:
+        return expansion(of.predictors(X, beta), of.classes(rows)).score
+
+    return scores
+
+
 def _concluded(objective: ClassObjective, state: bsp.State, solver: str) -> Solution:
     """Return the solution at the state's point.  Collective."""
     of, model, point, notes = objective.of, objective.of.model, state.point, state.notes
@@ -123,6 +142,7 @@ def _concluded(objective: ClassObjective, state: bsp.State, solver: str) -> Solu
     if of.d > LARGEST and not model.alpha:
         notes += (f"{of.d} coefficients: beyond {LARGEST} there are no standard errors",)
     covariance = robust = None
+    clusters = 0
     if needed:
         bread = factor(known["hessian"], kept)
         if not state.separated:
@@ -135,6 +155,12 @@ def _concluded(objective: ClassObjective, state: bsp.State, solver: str) -> Solu
         covariance = of.covariance_outside(inverse, kept)
         if model.robust:
             small = of.n_rows / max(of.n_rows - len(kept), 1) if model.robust == "HC1" else 1.0
+            if model.robust == CLUSTERED:
+                scores = clustered_scores(of, _scores_at(of, point.beta))
+                known["meat"], clusters = scores
+                small = scores.correction(of.n_rows, len(kept))
+                if clusters <= len(kept):
+                    notes += (few_note(clusters, len(kept)),)
             robust = of.covariance_outside(small * (inverse @ known["meat"] @ inverse), kept)
     loss = float((point.value - objective.penalty(point.beta)) * of.sum_weights)
     intercept, coef = of.outside(point.beta)
@@ -144,5 +170,6 @@ def _concluded(objective: ClassObjective, state: bsp.State, solver: str) -> Solu
         null_deviance=float(of.null_deviance), dispersion=1.0, pearson_chi2=chi2, log_likelihood=-loss,
         covariance=covariance, robust_covariance=robust, n_rows=int(of.n_rows), sum_weights=float(of.sum_weights),
         df_resid=float(of.n_rows - len(kept)), solver=solver, alpha=model.alpha, notes=notes, names=of.names,
+        clusters=clusters,
         history=tuple((float(value), float(norm)) for value, norm in state.history),
     )  # fmt: skip

@@ -19,7 +19,7 @@ class Multinomial(Family):
     No name finds it: its rows have several linear predictors, which only `MultinomialRegression` fits.
     """
 
-    name, links, canonical_link = "multinomial", ("logit",), "logit"
+    name, links, convex_links, canonical_link = "multinomial", ("logit",), ("logit",), "logit"
 
     @property
     def title(self) -> str:

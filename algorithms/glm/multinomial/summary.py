@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bsp.algorithms.glm.inference.summary import Summary
+from bsp.algorithms.glm.inference.summary import Coefficient, Summary
 
 
 @dataclass(frozen=True, repr=False)
@@ -23,6 +23,12 @@ class ClassSummary(Summary):
         """The names of the coefficients: "class: column", class by class, the intercepts first."""
         columns = (*(("intercept",) if self.model.fit_intercept else ()), *self.solution.names)
         return tuple(f"{each}: {column}" for each in self.others for column in columns)
+
+    @property
+    def slopes(self) -> list[Coefficient]:
+        """The lines of all coefficients but intercepts."""
+        every, width = self.coefficients, len(self.names) // len(self.others)
+        return [each for j, each in enumerate(every) if j % width or not self.model.fit_intercept]
 
     @property
     def estimates(self) -> np.ndarray:

@@ -75,7 +75,10 @@ def _tested(of: Survey, direction: np.ndarray) -> np.ndarray:
     return found * [1.0, 1.0, -1.0]
 
 
-def sentence(columns: Sequence[str], parts: np.ndarray, completely: bool) -> str:
+REMEDY = "add a penalty (alpha > 0) or leave columns out"
+
+
+def sentence(columns: Sequence[str], parts: np.ndarray, completely: bool, remedy: str = REMEDY) -> str:
     """Return a sentence on a separation by columns, of which these are their parts in the direction."""
     largest = parts.max(initial=0.0)
     names = [columns[j] for j in np.flatnonzero(parts > 1e-3 * largest).tolist()] if largest > 0 else []
@@ -83,5 +86,5 @@ def sentence(columns: Sequence[str], parts: np.ndarray, completely: bool) -> str
     how = "completely" if completely else "quasi-completely"
     return (
         f"the rows are {how} separated{by if names else ''}: the likelihood has no maximum, the coefficients grow "
-        "without end and their standard errors mean nothing; add a penalty (alpha > 0) or leave columns out"
+        f"without end and their standard errors mean nothing; {remedy}"
     )
