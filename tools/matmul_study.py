@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import sqrt
 
+from bsp.algorithms.matmul import Counted, cost
 from bsp.algorithms.matmul.bounds import loomis_whitney, memory_dependent, memory_independent
-from bsp.algorithms.matmul.product import cost
 from bsp.algorithms.matmul.schedules import SHIFTED, SPREAD
 from bsp.arrays.errors import PlanTooLarge
 from bsp.cost.model import WORD, Machine
@@ -41,11 +41,35 @@ LIMITED = """
 C together, (mk + kn + mn)/p, and so is the *memory* that is taken.  *Stays* is the matrix whose bricks a process keeps
 through all rounds.  The schedules are those of the machine above, with words ten times as dear: so words decide.
 
-*H / bound*: the bound is the larger of *LW* and 2mnk/(p·√M), M being the limit.  From 2.5 shares on, words are within
-1.3 of it, whatever the shape.  With less, a process has its blocks of A and B in its memory, and less than half of it
-for a brick: of cubes the sums of one block of C, which makes 2n²/√p words, and no method that keeps the operands where
-they are has fewer.
+*H / bound*: the bound is the larger of *LW* and 2mnk/(p·√M), M being the limit.  From 1.75 shares on, words are within
+1.3 of it, whatever the shape; with less, within 1.4 of the same bound for what the blocks of A and B leave of M.  The
+tests hold both for shapes other than these, for p from 3 to 512, and on a machine on which nothing but words costs.
 
+"""
+PARTS = """
+### Where the words go
+
+The square product above, in multiples of n²/p.  *Brick* is q, the number of processes that share a brick of the matrix
+that stays; *A* and *B* are words of operands that a process receives, *C* those of partial sums.  *Uneven*: the rest of
+H, because pieces of a round do not divide evenly and processes do not all send, or receive, the most in the same
+superstep.  Operands made in the layout of the schedule are not moved before; others take one more superstep, at most
+2n²/p words.
+
+"""
+REASONS = """
+Bricks shared by q processes make 2n²/√(pq) + (q - 3)n²/p words, in as many rounds as one likes, if the grid is near a
+cube and divides evenly.  A process holds its blocks of A and B, q blocks of C, and the pieces of a round, so q is at
+most 3L - 2 for L shares of memory.  q is a whole number, and each piece takes some memory: that is what separates the
+schedules from the bound in little memory.
+
+- L = 1.25: q = 1, 43.3 words; the bound is 23.4.  A brick that took all the memory there is, q = 1.75, would make 33.0:
+  1.41 times the bound.
+- L = 1.5: q = 2, 31.0 words; the bound is 21.3.  q = 2.5 would make 28.1: 1.32 times the bound.
+
+So no schedule that keeps the operands in their places and one brick through all rounds is within 1.3 of the bound in
+these two.  One whose bricks of A shrink while the sums of C arrive would need about 1.3 and 1.25 times the bound in
+pieces of no size; with two sizes of bricks, 2 and 1 for L = 1.25, 3 and 2 for L = 1.5, and pieces of a tenth of n²/p,
+about 1.6 and 1.43.  It is not built.
 """
 SHAPES = {
     "square": (4096, 4096, 4096),
@@ -54,8 +78,9 @@ SHAPES = {
     "outer product": (65536, 256, 65536),
     "matrix by 8 vectors": (16384, 16384, 8),
 }
-LIMITS = (1.25, 1.5, 2.0, 2.5, 3.0, 5.0, 8.0)
+LIMITS = (1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 5.0, 8.0)
 SOME = 512  # processes
+STAYS = {"k": "C", "n": "A", "m": "B"}  # by the side that rounds are pieces of
 
 
 def machine(p: int) -> Machine:
@@ -91,6 +116,12 @@ def table(side: int = SIDE, processes: Sequence[int] = PROCESSES) -> str:
     return "\n".join(lines)
 
 
+def within(m: int, k: int, n: int, limit: float) -> Counted:
+    """Return the cost of a product in so many shares of A, B and C, where words decide."""
+    memory = WORD * limit * (m * k + k * n + m * n) / SOME
+    return cost(m, k, n, SOME, "auto", memory, replace(machine(SOME), g=10 * machine(SOME).g))
+
+
 def limited() -> str:
     """Return, as Markdown, the effect of memory limits on products of several shapes."""
     lines = [
@@ -99,18 +130,17 @@ def limited() -> str:
         "| product | limit | grid | rounds | stays | words | supersteps | memory | H / LW | H / bound |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    on = replace(machine(SOME), g=10 * machine(SOME).g)
     for name, (m, k, n) in SHAPES.items():
         share, least = (m * k + k * n + m * n) / SOME, loomis_whitney(m, k, n, SOME)
         for limit in LIMITS:
             label = f"| {name}, {m}×{k} by {k}×{n} | {limit:g} |"
             try:
-                found = cost(m, k, n, SOME, "auto", WORD * limit * share, on)
+                found = within(m, k, n, limit)
             except PlanTooLarge:
                 lines.append(f"{label} none fits | | | | | | | |")
                 continue
             s = found.schedule
-            stays = "–" if s.rounds == 1 else {"k": "C", "n": "A", "m": "B"}[s.along]
+            stays = "–" if s.rounds == 1 else STAYS[s.along]
             bound = max(least, 2 * m * n * k / SOME / sqrt(limit * share))
             lines.append(
                 f"{label} {s.rows}×{s.columns}×{s.layers} | {s.rounds} | {stays} | {found.words} | "
@@ -120,9 +150,32 @@ def limited() -> str:
     return "\n".join(lines)
 
 
+def parts() -> str:
+    """Return, as Markdown, the words of a square product by the matrix that they are of."""
+    m, k, n = SHAPES["square"]
+    unit = m * n / SOME
+    lines = [
+        "| limit | grid | brick | A | B | C | uneven | words | bound |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for limit in LIMITS:
+        found = within(m, k, n, limit)
+        s = found.schedule
+        sharing = {"A": s.columns, "B": s.rows, "C": s.layers}
+        received = [(q - 1) * m * n / s.processes / unit for q in sharing.values()]
+        bound = max(loomis_whitney(m, k, n, SOME), 2 * m * n * k / SOME / sqrt(limit * 3 * unit)) / unit
+        words = found.words / unit
+        lines.append(
+            f"| {limit:g} | {s.rows}×{s.columns}×{s.layers} | {sharing[STAYS[s.along]]} | "
+            + " | ".join(f"{each:.2f}" for each in (*received, words - sum(received), words, bound))
+            + " |"
+        )
+    return "\n".join(lines)
+
+
 def document(side: int = SIDE) -> str:
     """Return the whole study."""
-    return HEAD + table(side) + "\n" + LIMITED + limited() + "\n"
+    return HEAD + table(side) + "\n" + LIMITED + limited() + "\n" + PARTS + parts() + "\n" + REASONS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -134,7 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.side < 1:
         parser.error(f"--side {asked.side}: 1 or more")
     if asked.write is None:
-        print(table(asked.side) + "\n\n" + limited())
+        print("\n\n".join([table(asked.side), limited(), parts()]))
     else:
         write_text(document(asked.side), asked.write)
     return 0

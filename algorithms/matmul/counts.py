@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bsp.algorithms.matmul import strassen
-from bsp.algorithms.matmul.schedules import SHIFTED, SIDES, SPREAD, TWO_PHASE, GridPlace, Schedule, cuts
+from bsp.algorithms.matmul.schedules import SHIFTED, SIDES, SPREAD, TWO_PHASE, Dealing, GridPlace, Schedule, cuts
 from bsp.arrays.procedures import Layout, traffic
 from bsp.cost.model import WORD, Cost, Machine
 
@@ -174,10 +174,10 @@ def _share(s: Schedule, matrix: str, t: int) -> Share:
     at = member // dealing.split[1], member % dealing.split[1]
     own, full, some = [], [], []
     for axis in (0, 1):
-        before = dealing.bounds(axis)
+        sizes = np.diff(dealing.bounds(axis)).reshape(dealing.bricks[axis], dealing.split[axis])
         if s.rounds > 1 and sides[axis] == s.along:
-            before = (before + (s.rounds - 1 - t)) // s.rounds  # of the piece, before each part
-        sizes = np.diff(before).reshape(dealing.bricks[axis], dealing.split[axis])
+            before = (_within(dealing, axis) + (s.rounds - 1 - t)) // s.rounds  # of the piece, before each part
+            sizes = np.diff(before, axis=1)
         own.append(sizes[brick[axis], at[axis]])
         full.append(sizes.sum(1)[brick[axis]])
         some.append((sizes > 0).sum(1)[brick[axis]])
@@ -193,8 +193,16 @@ def _changes(s: Schedule, matrix: str) -> frozenset[int]:
     """
     if not s.varies(matrix):
         return frozenset([0])
-    bounds = s.dealing(matrix).bounds(SIDES[matrix].index(s.along))
-    return frozenset([0, *(bounds % s.rounds).tolist()])
+    bounds = _within(s.dealing(matrix), SIDES[matrix].index(s.along))
+    return frozenset([0, *(bounds % s.rounds).reshape(-1).tolist()])
+
+
+def _within(dealing: Dealing, axis: int) -> np.ndarray:
+    """Return the positions in its brick at which the parts of each brick begin and end: [brick, part]."""
+    bounds = dealing.bounds(axis)
+    first = np.arange(dealing.bricks[axis])[:, None] * dealing.split[axis]
+    found: np.ndarray = bounds[first + np.arange(dealing.split[axis] + 1)] - bounds[first]
+    return found
 
 
 def _gathering(share: Share) -> list[Phase]:
@@ -369,7 +377,18 @@ def _in_rounds(s: Schedule, itemsize: int, leaf: str) -> tuple[list[Exchange], f
     gathered: dict[str, list[Phase]] = {}
     flops = 0.0
     sums: Share | None = None  # of the round before, on their way
+    changed = {t + later for name in "ABC" for t in changes[name] for later in range(3)}
+    before, done = 0, 0.0  # exchanges and flops before the last round that was counted
     for t in range(s.rounds):
+        label = f"matmul: blocks {t + 1} of {s.rounds}"
+        if shifted is None and t not in changed and t < s.rounds - 1:  # as the round before, and the one before that
+            before, found = len(exchanges), exchanges[before:]
+            exchanges += [
+                each._replace(what=each.what.replace(f"blocks {t} of", f"blocks {t + 1} of")) for each in found
+            ]
+            flops, done = flops + (flops - done), flops
+            continue
+        before, done = len(exchanges), flops
         moves = {}
         if shifted is not None:
             for name, (share, phases) in next(shifted).items():
@@ -385,7 +404,6 @@ def _in_rounds(s: Schedule, itemsize: int, leaf: str) -> tuple[list[Exchange], f
             bricks[name] = _brick(shares[name], phases)
             if not phases:
                 books.take(bricks[name])
-        label = f"matmul: blocks {t + 1} of {s.rounds}"
         if sums is not None:
             moves["C"], label = _summing(sums), label + ", partial sums"
         flops += _travelled(books, exchanges, moves, label, itemsize)

@@ -16,9 +16,10 @@ import numpy as np
 from bsp.algorithms.matmul.schedules import SHIFTED, SIDES, Schedule
 from bsp.cost.model import Cost, Machine
 
-CLOSEST = 6  # grids, best by estimate, whose words are counted
+CLOSEST = 8  # grids, best by estimate, whose words are counted
+LEAN = 2  # times the words of a grid that copies but two of the matrices
 SPARE = 4  # numbers of layers looked at for each face of the grid: fewer may divide a brick more evenly
-ROUNDS = 128  # looked at; more if a side of a square grid has more than half as many processes
+ROUNDS = 1024
 UNEVEN = 8 / 7  # a largest part of a brick this much larger is worth a layout that no process grid gives
 
 Shape = tuple[int, ...]
@@ -48,6 +49,15 @@ def grids(shape: Shape, p: int, layers: int) -> np.ndarray:
     return every[:, 2 * processes > processes.max()]
 
 
+def lean(shape: Shape, grids: np.ndarray) -> np.ndarray:
+    """Return the grids whose words are at most `LEAN` times those of the best on which some matrix is not copied.
+
+    The others would fit in a little less memory than these, at many times the words.
+    """
+    words = sum(Bricks(shape, grids).lacked)
+    return grids[:, words <= LEAN * words[grids.min(axis=0) == 1].min()]
+
+
 class Bricks:
     """Sizes of the bricks of many grids, in elements: whole, own and lacking, in the order A, B, C."""
 
@@ -65,7 +75,7 @@ class Bricks:
         (own_a, own_b, own), size, lacked = self.own, self.size[2], self.lacked[2]
         stays, piece = own_a + own_b + size, size + lacked + own
         whole = (stays + lacked + own <= room) | (not room) | ~self.shared[2]
-        sums = np.where(whole, 1, _parts(piece, room - stays, np.minimum(self.most, self.m)))
+        sums = np.where(whole, 1, _parts(piece, room - stays, self.m, self.most))
         return sums, (stays + np.where(whole, lacked + own, piece / sums)) * self.shared[2]
 
     def price(self, machine: Machine, words: Any, times: Sequence[Any], steps: Any) -> np.ndarray:
@@ -107,10 +117,11 @@ def growing(shape: Shape, grids: np.ndarray, machine: Machine, room: float) -> E
     stays = own_a + own_b + c
     lent = 2 * (own_a * row + own_b * column)  # copies, until the next round's have been read
     pieces = lent + np.maximum(in_a + in_b + a, np.maximum(a + in_b + b, a + b + c))
-    rounds = _parts(pieces, room - stays, np.minimum(found.most, found.k))
+    rounds = _parts(pieces, room - stays, found.k, found.most)
     sums, adding = found.adding_up(room)
     steps = rounds * (row | column) + sums * depth
-    price = found.price(machine, in_a + in_b + in_c, (rounds, rounds, sums), steps)
+    sent = _sent(found.m, found.k, found.members[0], rounds) + _sent(found.n, found.k, found.members[1], rounds)
+    price = found.price(machine, np.maximum(in_a + in_b, sent) + in_c, (rounds, rounds, sums), steps)
     return Estimates(price, np.maximum(stays + pieces / rounds, adding), rounds, sums)
 
 
@@ -132,7 +143,7 @@ def skewed(
         return held
 
     if rounds is None:
-        enough = _parts(a + b + c, room - stays, most)
+        enough = _parts(a + b + c, room - stays, found.k, found.most)
         rounds = np.minimum(2 ** np.ceil(np.log2(enough)).astype(np.int64), most)
         longer = np.minimum(np.maximum(rows, columns), most)
         rounds = np.where((memory(rounds) > room) & (longer > rounds), longer, rounds)
@@ -152,19 +163,50 @@ def staying(shape: Shape, grids: np.ndarray, machine: Machine, room: float, alon
     gathering, stays = homes + (size[one] + lacked[one]) * shared[one], homes + own[2] + size[one] * shared[one]
     first = 2 * own[other] * shared[other] + lacked[other] + size[other]
     pieces = first + size[2] + (size[2] + lacked[2] + own[2]) * shared[2]
-    most = np.minimum(found.most, found.n if along == "n" else found.m)
-    rounds = np.maximum(_parts(first, room - gathering, most), _parts(pieces, room - stays, most))
+    side = found.n if along == "n" else found.m
+    needed = ((first, room - gathering), (pieces, room - stays))
+    rounds = np.maximum(*(_parts(elements, left, side, found.most) for elements, left in needed))
     memory = np.maximum(gathering + first / rounds, stays + pieces / rounds)
     times: list[Any] = [rounds, rounds, rounds]
     times[one] = 1
-    price = found.price(machine, lacked[0] + lacked[1] + lacked[2], times, rounds + shared[2])
+    sent = _sent(found.k, side, found.members[other], rounds)
+    sent = sent + _sent(found.m if along == "n" else found.n, side, found.members[2], rounds)
+    words = lacked[one] + np.maximum(lacked[other] + lacked[2], sent)
+    price = found.price(machine, words, times, rounds + shared[2])
     return Estimates(price, memory, rounds, np.ones_like(rounds))
 
 
-def _parts(elements: np.ndarray, room: np.ndarray, most: np.ndarray) -> np.ndarray:
-    """Return into how many parts to cut elements so that one fits: at least 2, at most `most`."""
-    enough = -(-elements // np.maximum(room, 1)) * (room > 0) + most * (room <= 0)
-    found: np.ndarray = np.clip(enough.astype(np.int64), 2, np.maximum(2, most))
+def _sent(side: np.ndarray, cut: np.ndarray, members: np.ndarray, rounds: np.ndarray) -> np.ndarray:
+    """Return the words that the fullest member of bricks sends, or receives of sums, where pieces are of side `cut`.
+
+    Bricks are cut along `side`, or along both, and then gathered in one superstep or two, whichever is more even.
+    """
+    length, parts = -(-cut // rounds), _near_root(int(members.max()))[members]
+    others = members // parts
+    part = -(-side // others) * -(-length // parts)
+    in_two = part * (parts - 1) + -(-side // others) * length * (others - 1)
+    fullest = np.minimum(np.minimum(-(-side // members) * length, part) * (members - 1), in_two)
+    found: np.ndarray = fullest * cut / length
+    return found
+
+
+@lru_cache(maxsize=64)
+def _near_root(most: int) -> np.ndarray:
+    """Return for every number up to `most` its largest factor that is not above its square root."""
+    found = np.ones(most + 1, np.int64)
+    for factor in range(2, isqrt(most) + 1):
+        found[factor * factor :: factor] = factor
+    return found
+
+
+def _parts(elements: np.ndarray, room: np.ndarray, side: np.ndarray, most: int) -> np.ndarray:
+    """Return into how many pieces of a side to cut elements so that one fits: at least 2, at most `most`.
+
+    No more than pieces of their length need: of 1366 rows, 342 pieces have up to 4, as 400 have.
+    """
+    enough = np.clip(-(-elements // np.maximum(room, 1)) * (room > 0) + side * (room <= 0), 2, np.maximum(2, side))
+    length = np.maximum(side // enough.astype(np.int64), 1)
+    found: np.ndarray = np.clip(-(-side // length), 2, max(2, most))
     return found
 
 
@@ -218,11 +260,14 @@ class ScheduleFamily:
 
 
 def dealt(s: Schedule, machine: Machine) -> list[Schedule]:
-    """Return a schedule and its variants with bricks cut along both sides: more even, or with fewer messages."""
+    """Return the variants of a schedule with bricks cut along both sides: more even, or with fewer messages.
+
+    A single round may also be as it is.  Several rounds of small pieces are many times too uneven along one side.
+    """
     if s.way == SHIFTED and s.rounds > 1:
         return [s]
     even, few = zip(*(_splits(s, name, machine) for name in "ABC"), strict=True)
-    found = [s, s._replace(across=(even[0][0], even[1][1], even[2][1]))]
+    found = [s] * (s.rounds == 1) + [s._replace(across=(even[0][0], even[1][1], even[2][1]))]
     across = few[0][0], few[1][1], few[2][1]
     return list(dict.fromkeys([*found, s._replace(across=across, phased=across != s.across)]))
 

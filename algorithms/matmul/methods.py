@@ -24,6 +24,7 @@ from bsp.algorithms.matmul.grids import (
     at_once,
     dealt,
     growing,
+    lean,
     skewed,
     staying,
 )  # fmt: skip
@@ -87,14 +88,16 @@ def recursive(shape: Shape, p: int, machine: Machine, room: float) -> Candidates
     grids = process_grids(shape, p, SPARE)
     families = [ScheduleFamily(shape, grids, at_once(shape, grids, machine))]
     if room and not families[0].cheapest_fits(room):
+        grids = lean(shape, grids)
         families += [
             ScheduleFamily(shape, grids, growing(shape, grids, machine, room), SPREAD),
             ScheduleFamily(shape, grids, skewed(shape, grids, machine, room), SHIFTED),
             ScheduleFamily(shape, grids, staying(shape, grids, machine, room, "n"), SPREAD, "n"),
             ScheduleFamily(shape, grids, staying(shape, grids, machine, room, "m"), SPREAD, "m"),
         ]
-    closest = sorted((each for family in families for each in family.closest(room)), key=lambda each: each[0])
-    fitting = (_fitting(dealt(s, machine), room) for _, s in closest)
+    closest = [(rank > 0, *each) for family in families for rank, each in enumerate(family.closest(room))]
+    closest.sort(key=lambda each: each[:2])  # the best of each family first: others differ less from those
+    fitting = (_fitting(dealt(s, machine), room) for *_, s in closest)
     found = [s for several in islice(filter(None, fitting), CLOSEST) for s in several]
     if found:
         return Candidates(found, [])
@@ -111,8 +114,20 @@ def _fitting(several: list[Schedule], room: float) -> list[Schedule]:
                 break
             if s.rounds == 1:
                 break
-            s = s._replace(rounds=s.rounds + 1 + s.rounds // 8, sums=s.sums + (s.sums > 1) * (1 + s.sums // 8))
+            side = {"m": s.m // s.rows, "k": s.k // s.layers, "n": s.n // s.columns}
+            finer = s._replace(rounds=_finer(side[s.along], s.rounds), sums=_finer(side["m"], s.sums))
+            if finer == s:
+                break
+            s = finer
     return found
+
+
+def _finer(side: int, pieces: int) -> int:
+    """Return a number of pieces that are an eighth shorter, or shorter by 1; 1 piece stays one."""
+    if pieces == 1:
+        return 1
+    length = -(-side // pieces)
+    return max(pieces, -(-side // max(1, length - max(1, length // 8))))
 
 
 def summa(shape: Shape, p: int, machine: Machine, room: float) -> Candidates:

@@ -50,7 +50,7 @@ def matmul(
         small elements; see `strassen`.  Booleans are always multiplied by NumPy.
     Returns C of shape (m, n), NumPy's dtype for the product, one block on each process of the method's grid.
     Where words cost more than messages and supersteps, "auto" moves at most 1.3 times the words of the lower bounds
-    (`bounds`) in memory of 2.5 times a process's share of A, B and C or more; with less, see docs/matmul-study.md.
+    (`bounds`) in memory of 1.75 times a process's share of A, B and C or more; with less, see docs/matmul-study.md.
 
     Cost: that of `cost(m, k, n, p, method, memory, machine)`, exactly; the formulas are in `methods`.  Operands in
     another layout than the method's are brought there first: one superstep, h = at most (mk + kn)/q words if they

@@ -19,7 +19,7 @@ import numpy as np
 from bsp.abstract import table
 from bsp.algorithms.matmul.blocks import added, contiguous, own
 from bsp.algorithms.matmul.counts import Counted, Exchange
-from bsp.algorithms.matmul.schedules import SHIFTED, SPREAD, GridPlace, Schedule, span
+from bsp.algorithms.matmul.schedules import SHIFTED, SPREAD, GridPlace, Schedule
 from bsp.algorithms.matmul.strassen import product
 from bsp.algorithms.matmul.summa import broadcast
 from bsp.arrays.procedures import Blocks, DType, Layout, Shape, World
@@ -106,7 +106,7 @@ def _in_rounds(
     bricks: dict[str, Any] = {}
     totals: list[Any] = []  # the brick of C, in the pieces that it is added up in; along n and m one at a time
     out: Any = None
-    rows = [slice((t - span(s.m, s.rows, place.i)[0]) % adding.rounds, None, adding.rounds) for t in range(s.sums)]
+    rows = [slice(t, None, adding.rounds) for t in range(s.sums)]
     for t in range(s.rounds):
         moves = {name: gathered(here, s, name, place, t, blocks[name]) for name in "AB" if not t or s.varies(name)}
         if t and s.along != "k":

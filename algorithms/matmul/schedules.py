@@ -12,10 +12,11 @@ each round a piece of that side is gathered, multiplied and added up, and the br
 along k it is C's that grows, along n A's is gathered once, along m B's.  The words are the same whatever the number of
 rounds; memory falls to the brick that stays.  The methods of McColl 1.6.2 are choices of these numbers.
 
-Pieces are *spread* (piece t of r has positions t, t + r, t + 2r, ... of the side, so that every process holds as much
-of every piece), or *shifted*: they are intervals, and in round t process (i, j, l) takes the one whose number is t plus
-its *turn*, which differs along rows and columns of the grid (Cannon's skew, for any grid).  Spread, a process sends to
-all who share the brick in every round; shifted, to one or a few, but what it holds itself saves it no words.
+Pieces are *spread* (piece t of r has positions t, t + r, t + 2r, ... of the brick's side, so that every process holds
+as much of every piece, and the longest pieces of all bricks are in the same rounds), or *shifted*: they are intervals,
+and in round t process (i, j, l) takes the one whose number is t plus its *turn*, which differs along rows and columns
+of the grid (Cannon's skew, for any grid).  Spread, a process sends to all who share the brick in every round; shifted,
+to one or a few, but what it holds itself saves it no words.
 """
 
 from __future__ import annotations
@@ -185,7 +186,7 @@ class Schedule(NamedTuple):
         if side != self.along or self.rounds == 1:
             return range(*whole)
         if self.way == SPREAD:
-            return range(whole[0] + (t - whole[0]) % self.rounds, whole[1], self.rounds)
+            return range(whole[0] + t, whole[1], self.rounds)
         number = place.layer * self.rounds + (self.turn(place.i, place.j) + t) % self.rounds
         return range(*span(self.k, self.layers * self.rounds, number))
 
