@@ -7,30 +7,39 @@ import copy
 import functools
 import inspect
 import textwrap
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import bsp.arrays as ba
 from bsp.arrays.array import Array
+from bsp.arrays.execution.world import world
 from bsp.arrays.loops.distribution import Staying, distributed
 from bsp.arrays.loops.expressions import Guard
 from bsp.arrays.loops.generators import Comprehensions
 from bsp.arrays.loops.nests import LoopStays, range_of
 from bsp.arrays.loops.perfect import nest
+from bsp.arrays.loops.pricing import iterations, operations
 from bsp.arrays.planning.plan import Explanation
 from bsp.arrays.procedures import node_of
+from bsp.cost.units import counted, in_seconds
 
 _ROUNDING = 1e-9  # of the largest element: sums of array statements are in another order than those of loops
 
 
 class LoopReport(NamedTuple):
-    """One loop of a function: its line, whether it is carried out at once, and what it became or why it stayed."""
+    """One loop of a function: its line, whether it is carried out at once, and what it became or why it stayed.
+
+    operations : on elements, that every process does in each iteration of a loop that stays (see `pricing`).
+    """
 
     line: int
     parallel: bool
     text: str
+    operations: int = 0
 
 
 def span(start: int, stop: int, step: int = 1) -> slice:
@@ -69,28 +78,54 @@ class Parallel:
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
         self.function = function
-        source = textwrap.dedent(inspect.getsource(function))
-        tree = next(node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
-        tree.decorator_list = []
-        first = function.__code__.co_firstlineno
+        tree = self._parsed()
         self.loops: list[LoopReport] = []
-        tree.body = with_statements(tree.body, tree, self.loops, first - 1)
+        tree.body = with_statements(tree.body, tree, self.loops, 0)
         self._tree = ast.fix_missing_locations(tree)
         self.source = _readable(tree)
 
-    def explain(self) -> Explanation:
-        """Return what became of each loop as text, by lines."""
-        lines = [f"line {each.line}: {'becomes ' if each.parallel else ''}{each.text}" for each in sorted(self.loops)]
+    def _parsed(self) -> ast.FunctionDef:
+        """Return the function's syntax tree, with the lines of its file."""
+        source = textwrap.dedent(inspect.getsource(self.function))
+        tree = next(node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
+        tree.decorator_list = []
+        return ast.increment_lineno(tree, self.function.__code__.co_firstlineno - 1)
+
+    def explain(self, *args: object) -> Explanation:
+        """Return what became of each loop as text, by lines, and what loops that stay cost every process.
+
+        args : with arguments of the function, that is counted: the function runs once, on copies, by NumPy and as it is
+            written.  The time is that of as many floating point operations on the machine profile, as plans are priced:
+            a lower bound, as Python runs the loop.
+        """
+        counts = self._iterations(args) if args else None
+        lines = []
+        for each in sorted(self.loops):
+            text = f"line {each.line}: {'becomes ' if each.parallel else ''}{each.text}"
+            if counts is not None and each.operations:
+                machine, done = world().machine, counts[each.line] * each.operations
+                text += f" ({counted(counts[each.line], 'iteration')}: {counted(done, 'operation')}, "
+                text += f"at least {in_seconds(done / machine.r)} on {machine.name})"
+            lines.append(text)
         return Explanation("\n".join(lines) or "no loops")
 
-    def _made(self, module: Any) -> Callable[..., Any]:
+    def _iterations(self, args: tuple[object, ...]) -> Counter[int]:
+        def run(tree: ast.FunctionDef, names: dict[str, Any]) -> None:
+            self._made(np, tree, names)(*copy.deepcopy(args))
+
+        return iterations(self._parsed(), run)
+
+    def _made(
+        self, module: Any, tree: ast.FunctionDef | None = None, names: Mapping[str, Any] = MappingProxyType({})
+    ) -> Callable[..., Any]:
+        tree = tree or self._tree
         space = dict(self.function.__globals__) | dict(inspect.getclosurevars(self.function).nonlocals)
         for name, value in list(space.items()):
             if value is np:
                 space[name] = module
-        space |= {"_np": module, "_span": span, "_elements": elements}
-        exec(compile(ast.Module([self._tree], []), f"<loops of {self.function.__name__}>", "exec"), space)
-        found: Callable[..., Any] = space[self._tree.name]
+        space |= {"_np": module, "_span": span, "_elements": elements} | dict(names)
+        exec(compile(ast.Module([tree], []), f"<loops of {self.function.__name__}>", "exec"), space)
+        found: Callable[..., Any] = space[tree.name]
         return found
 
     def with_numpy(self, *args: object, **kwargs: object) -> Any:
@@ -221,9 +256,12 @@ def _loop(node: ast.For, around: ast.AST, reports: list[LoopReport], offset: int
     try:
         made = _nest_or_parts(node, around, guard)
     except LoopStays as why:
+        text = f"stays: line {(why.line or node.lineno) + offset}: {why}"
+        if every := operations(node):
+            text += f"; every process does {counted(every, 'operation')} for each of {ast.unparse(node.iter)}"
         node.body = with_statements(node.body, around, reports, offset)
         _comprehensions(node, reports, offset)
-        reports.append(LoopReport(line, False, f"stays: line {(why.line or node.lineno) + offset}: {why}"))
+        reports.append(LoopReport(line, False, text, every))
         return [node]
     found: list[ast.stmt] = []
     told = []

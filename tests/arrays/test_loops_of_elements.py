@@ -23,6 +23,7 @@ from loop_kernels import (
     seidel,
     shifted,
     steps,
+    trisolv,
 )
 
 import bsp
@@ -99,6 +100,25 @@ def test_explain_shows_slices_and_reasons() -> None:
     text = parallel(seidel).explain()
     assert "A[i - 1, j] may be what another iteration writes as A[i, j]" in text
     assert text.startswith("line ")
+
+
+def test_explain_prices_what_every_process_does() -> None:
+    told = {each.line: each for each in parallel(trisolv).loops if not each.parallel}
+    ((line, outer),) = told.items()
+    assert outer.operations == 3  # two assignments and a division; the inner loop is an array statement
+    assert outer.text.endswith("; every process does 3 operations for each of range(len(b))")
+    n = 9
+    factor, right = np.tril(np.ones((n, n))), np.arange(1.0, n + 1)
+    text = parallel(trisolv).explain(factor, np.zeros(n), right)
+    assert f"line {line}: stays: " in text
+    assert f"({n} iterations: {3 * n} operations, at least " in text
+
+    A = np.random.default_rng(3).random((6, 7))
+    before = A.copy()
+    text = parallel(seidel).explain(A)  # the inner loop runs n - 2 times in each of n - 2 rounds
+    assert "every process does 6 operations for each of range(1, n - 1) (16 iterations: 96 operations, " in text
+    assert (before == A).all()
+    assert "operation" not in parallel(deriche).explain(A, 0.4, 0.3, -0.1)  # all of its loops are array statements
 
 
 def test_loops_that_carry_dependences_go_outside() -> None:
