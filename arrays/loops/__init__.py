@@ -9,8 +9,9 @@
     print(bsp.parallel.explain(smooth))        # what each loop has become, or why it stayed
 
 `nests` reads loops, `dependences` says which of them may be carried out at once, `expressions` writes what they compute
-as slices, sums and contractions, `statements` what they assign, `generators` does so for comprehensions, and
-`functions` puts the parts together.
+as slices, sums and contractions, `statements` what they assign, `generators` does so for comprehensions; `perfect`
+makes array statements of nests whose statements are all in the innermost loop, `distribution` makes such nests of
+others, `pricing` counts what loops that stay cost, and `functions` puts the parts together.
 """
 
 from bsp.arrays.loops.functions import LoopReport, Parallel, parallel

@@ -1,8 +1,18 @@
 """Dependences: whether the statements of a loop nest may be carried out one after the other, each for all iterations.
 
-They may if iterations do not touch what another one writes.  Two uses of an array in which every loop variable has an
-index with the same text in both are one element in one iteration only.  A fixed index T and one whose range begins
-after T or ends before T never meet.  What is not seen to be independent counts as dependent.
+They may if two uses of an element, one of them a write, come in the same order either way.  `meeting` compares two
+uses by their indices, axis by axis, as Allen and Kennedy do (Optimizing Compilers for Modern Architectures, chapter 3):
+
+- both a·i + b in the same loop: they meet at one distance, (b - b') / (a·step) iterations; never if that is a fraction;
+- in others: never if gcd(a·step, a'·step') does not divide the difference of their first positions;
+- never if one ends before the other begins.
+
+Differences have to be numbers: n - 1 and n - 2 differ by one, n and m by what is not known.  What is not seen to be
+independent counts as dependent.  An array statement reads all that it needs before it writes, so an element may be
+written by an iteration after the one that reads it (y[i] = y[i + 1]).
+
+All this is about positions from the first on, so an index that turns out to be negative, and is taken from the end, is
+another position.  `Positions` gathers what has to be at least 0 when the program runs.
 
 Loops that stay outside of the statements (`outside`) may come from anywhere in the nest.  The others then run inside
 of them, each for all iterations; nothing changes if two uses of an element, one of them a write, are always in the same
@@ -13,7 +23,9 @@ outside is part of the indices that show it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import gcd
+from typing import NamedTuple
 
 from bsp.arrays.loops.nests import (
     ORDERLESS,
@@ -24,24 +36,157 @@ from bsp.arrays.loops.nests import (
     affine,
     difference,
     names_in,
-    number_at_end,
     plus,
     reference,
     references,
+    times,
 )
 
 
+class Positions:
+    """Positions that dependences were excluded by, which are so only where they are not negative."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, ast.expr] = {}
+
+    def add(self, *positions: ast.expr) -> None:
+        """Add positions; not those that are numbers."""
+        self.found |= {ast.unparse(each): each for each in positions if not isinstance(each, ast.Constant)}
+
+
+class _Line(NamedTuple):
+    """The positions of an index: one is `at`, others are multiples of the stride away, between first and last."""
+
+    loop: LoopRange | None
+    step: int  # of the index, in the loop's variable
+    offset: ast.expr
+    at: ast.expr
+    first: ast.expr
+    last: ast.expr
+    stride: int
+
+
+def _line(index: ast.expr, loops: Sequence[LoopRange], ignored: Collection[str]) -> _Line | None:
+    """Return the positions of an index; None if they are not known.
+
+    ignored : loop variables whose values are not known either.
+    """
+    try:
+        at = affine(index, [loop.name for loop in loops])
+    except LoopStays:
+        return None
+    if names_in(index) & {*ignored}:
+        return None
+    offset = at.offset or ast.Constant(0)
+    if not at.name:
+        return _Line(None, 0, index, index, index, index, 0)
+    loop = next(each for each in loops if each.name == at.name)
+    ends = [plus(times(at.step, end), offset) for end in (loop.start, plus(loop.stop, ast.Constant(-1)))]
+    first, last = ends if at.step > 0 else ends[::-1]
+    return _Line(loop, at.step, offset, ends[0], first, last, abs(at.step) * loop.step)
+
+
+def meeting(
+    one: Reference, of_one: Sequence[LoopRange], other: Reference, of_other: Sequence[LoopRange],
+    common: Sequence[LoopRange], positions: Positions, ignored: Collection[str] = (),
+) -> Mapping[str, int] | None:  # fmt: skip
+    """Return how many iterations of common loops after one use the other one is, where that is known; None for never.
+
+    of_one, of_other : the loops around each.  ignored : loop variables whose values may be any.
+    """
+    if one.array != other.array:
+        return None
+    variables = {loop.name for loop in (*of_one, *of_other)}
+    shared = {loop.name for loop in common}
+    found: dict[str, int] = {}
+    for left, right in zip(one.indices, other.indices, strict=False):
+        a, b = _line(left, of_one, ignored), _line(right, of_other, ignored)
+        if a is None or b is None or (names_in(a.first) | names_in(b.first)) & variables:
+            continue
+        if any((below := difference(each.first, ast.Constant(0))) is not None and below < 0 for each in (a, b)):
+            continue
+        distance = _distance(a, b) if a.loop is not None and a.loop.name in shared else None
+        apart = _apart(a, b, variables)
+        if distance is not None or apart:
+            positions.add(a.first, b.first)
+        if apart or (distance is not None and a.loop and found.setdefault(a.loop.name, distance) != distance):
+            return None
+    return found
+
+
+def _distance(a: _Line, b: _Line) -> int | None:
+    """Return after how many iterations of a loop b is where a was; None if it is not known."""
+    if a.loop is None or a.loop is not b.loop or a.step != b.step:
+        return None
+    gap = difference(a.offset, b.offset)  # a.step * i + a.offset == a.step * j + b.offset
+    if gap is None or gap % (a.step * a.loop.step):
+        return None
+    distance = gap // (a.step * a.loop.step)
+    return -distance if a.loop.descends else distance
+
+
+def _apart(a: _Line, b: _Line, variables: Collection[str]) -> bool:
+    """Return whether two indices have no position in common."""
+    same = a.loop is not None and a.loop is b.loop and a.step == b.step  # so are their beginnings, known or not
+    gap = difference(a.offset, b.offset) if same else difference(a.at, b.at)
+    divisor = gcd(a.stride, b.stride)
+    if gap is not None and (gap % divisor if divisor else gap):
+        return True
+    if (names_in(a.last) | names_in(b.last)) & {*variables}:
+        return False
+    return any((gap := difference(low.first, high.last)) is not None and gap > 0 for low, high in ((a, b), (b, a)))
+
+
+def in_order(loops: Sequence[LoopRange], distances: Mapping[str, int]) -> set[int]:
+    """Return whether the second of two uses may come in an iteration before (-1), the same (0), or a later one (1)."""
+    found: set[int] = set()
+    for loop in loops:
+        distance = distances.get(loop.name)
+        if distance:
+            return found | {1 if distance > 0 else -1}
+        if distance is None:
+            found |= {-1, 1}
+    return found | {0}
+
+
+def uses(each: ElementStatement) -> Iterator[Reference]:
+    """Yield the elements that a statement reads; not the old value of one that it updates."""
+    target = reference(each.target).indices if isinstance(each.target, ast.Subscript) else ()
+    for part in (each.value, each.condition, *target):
+        if part is not None:
+            yield from references(part)
+
+
+def whole_names(each: ElementStatement) -> set[str]:
+    """Return the names that a statement reads otherwise than by elements, lengths and shapes."""
+    target = reference(each.target).indices if isinstance(each.target, ast.Subscript) else ()
+    return {name for part in (each.value, each.condition, *target) if part is not None for name in _used_whole(part)}
+
+
 def independent(
-    loops: Sequence[LoopRange], statements: Sequence[ElementStatement], outside: Sequence[LoopRange] = ()
-) -> None:
+    loops: Sequence[LoopRange], statements: Sequence[ElementStatement], positions: Positions,
+    outside: Sequence[LoopRange] = (),
+) -> None:  # fmt: skip
     """Raise LoopStays with the dependence if iterations of a nest depend on each other.
 
-    outside : loops of the nest that the others are moved into.
+    positions : gains what has to be at least 0 for that.  outside : loops of the nest that the others are moved into.
     """
     names = [loop.name for loop in loops]
     moved = {loop.name for loop in outside}
-    writes: list[tuple[ElementStatement, Reference]] = []
-    for each in statements:
+
+    def ordered(read: Reference, at: int, write: Reference, writer: int) -> None:
+        """Raise LoopStays unless the uses of an element by two statements come in the order of the statements."""
+        distances = meeting(read, loops, write, loops, loops, positions, moved)
+        if distances is None:
+            return
+        wrong = -1 if at <= writer else 1  # the write comes before what is read first, or after what is read later
+        if all(distances.get(name) == 0 for name in names) if moved else wrong not in in_order(loops, distances):
+            return
+        told = f"{ast.unparse(read.node)} may be what another iteration writes as {ast.unparse(write.node)}"
+        raise LoopStays(statements[at].node, told)
+
+    writes: list[tuple[int, Reference]] = []
+    for k, each in enumerate(statements):
         if isinstance(each.target, ast.Name):
             continue
         target = reference(each.target)
@@ -52,21 +197,18 @@ def independent(
         if missing and not isinstance(each.update, ORDERLESS):
             raise LoopStays(each.node, f"iterations of {missing[0]} write the same element {ast.unparse(each.target)}")
         if moved and not isinstance(each.update, ORDERLESS):
-            _apart(loops, target, target, each, each, moved)
-        writes.append((each, target))
+            ordered(target, k, target, k)
+        writes.append((k, target))
     changed = {target.array for _, target in writes}
-    for each in statements:
-        for part in (each.value, each.condition):
-            if part is None:
-                continue
-            if whole := changed & _used_whole(part):
-                raise LoopStays(each.node, f"{sorted(whole)[0]}, which iterations write, is used as a whole")
-            for read in references(part):
-                for writer, target in writes:
-                    _apart(loops, read, target, each, writer, moved)
-    for k, (each, first) in enumerate(writes):
-        for other, second in writes[k + 1 :]:
-            _apart(loops, first, second, other, each, moved)
+    for k, each in enumerate(statements):
+        if whole := changed & whole_names(each):
+            raise LoopStays(each.node, f"{sorted(whole)[0]}, which iterations write, is used as a whole")
+        for read in uses(each):
+            for writer, target in writes:
+                ordered(read, k, target, writer)
+    for n, (k, first) in enumerate(writes):
+        for other, second in writes[n + 1 :]:
+            ordered(first, k, second, other)
 
 
 def _used_whole(node: ast.AST) -> set[str]:
@@ -84,39 +226,3 @@ def _used_whole(node: ast.AST) -> set[str]:
             node = node.value
         return found if isinstance(node, ast.Name) else found | _used_whole(node)
     return {name for child in ast.iter_child_nodes(node) for name in _used_whole(child)}
-
-
-def _apart(
-    loops: Sequence[LoopRange], one: Reference, target: Reference, statement: ElementStatement,
-    writer: ElementStatement, outside: set[str],
-) -> None:  # fmt: skip
-    """Raise LoopStays if a use of an array may be an element that another iteration writes."""
-    if one.array != target.array:
-        return
-    names = [loop.name for loop in loops]
-    same = [right for left, right in zip(one.indices, target.indices, strict=False)
-            if ast.unparse(left) == ast.unparse(right)]  # fmt: skip
-    if set(names) <= {affine(index, names).name for index in same if not names_in(index) & outside}:
-        return
-    for left, right in zip(one.indices, target.indices, strict=False):
-        if outside & (names_in(left) | names_in(right)):
-            continue
-        if _never(loops, left, right) or _never(loops, right, left):
-            return
-    raise LoopStays(
-        statement.node, f"{ast.unparse(one.node)} may be what another iteration writes as {ast.unparse(writer.target)}"
-    )
-
-
-def _never(loops: Sequence[LoopRange], fixed: ast.expr, moving: ast.expr) -> bool:
-    """Return whether an index that no loop variable changes is outside the range of one that is a loop variable."""
-    names = [loop.name for loop in loops]
-    at = affine(moving, names)
-    if affine(fixed, names).name or not at.name or at.step != 1:
-        return False
-    if number_at_end(fixed)[1] < 0:  # it may be counted from the end
-        return False
-    loop = next(each for each in loops if each.name == at.name)
-    offset = at.offset or ast.Constant(0)
-    before, behind = difference(plus(loop.start, offset), fixed), difference(plus(loop.stop, offset), fixed)
-    return (before is not None and before > 0) or (behind is not None and behind <= 0)

@@ -9,7 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from bsp.arrays.loops.nests import AffineIndex, LoopRange, LoopStays, affine, minus, names_in, plus, range_of, reference
+from bsp.arrays.loops.nests import (
+    AffineIndex,
+    LoopRange,
+    LoopStays,
+    affine,
+    is_expanded,
+    last_of,
+    minus,
+    names_in,
+    plus,
+    range_of,
+    reference,
+    times,
+)
 
 _BUILTINS = {"min": "minimum", "max": "maximum", "abs": "abs"}
 _GENERATORS = ("sum", "prod", "max", "min", "any", "all")
@@ -26,19 +39,16 @@ def np_call(name: str, *args: ast.expr, **keywords: ast.expr) -> ast.Call:
 
 def span_of(loop: LoopRange, at: AffineIndex) -> ast.expr:
     """Return the slice of an index; of one that descends the same elements in ascending order."""
-
-    def moved(bound: ast.expr) -> ast.expr:
-        scaled = bound if at.step == 1 else ast.BinOp(ast.Constant(at.step), ast.Mult(), bound)
-        return scaled if at.offset is None else plus(scaled, at.offset)
-
-    if at.step == -1:
-        offset = at.offset or ast.Constant(0)
-        ends = [minus(offset, plus(loop.stop, ast.Constant(-1))), plus(minus(offset, loop.start), ast.Constant(1))]
-        return ast.Call(ast.Name("_span", ast.Load()), ends, [])
-    if at.step == 1:
-        return ast.Call(ast.Name("_span", ast.Load()), [moved(loop.start), moved(loop.stop)], [])
-    stop = plus(moved(plus(loop.stop, ast.Constant(-1))), ast.Constant(1))
-    return ast.Call(ast.Name("_span", ast.Load()), [moved(loop.start), stop, ast.Constant(at.step)], [])
+    offset = at.offset or ast.Constant(0)
+    if at.step > 0:
+        first = plus(times(at.step, loop.start), offset)
+        behind = loop.stop if at.step == 1 else plus(times(at.step, plus(loop.stop, ast.Constant(-1))), ast.Constant(1))
+        ends = [first, plus(behind, offset)]
+    else:
+        ends = [minus(offset, times(-at.step, last_of(loop))), minus(offset, times(-at.step, loop.start))]
+        ends[1] = plus(ends[1], ast.Constant(1))
+    step = abs(at.step) * loop.step
+    return ast.Call(ast.Name("_span", ast.Load()), ends if step == 1 else [*ends, ast.Constant(step)], [])
 
 
 def sliced(loops: Sequence[LoopRange], node: ast.Subscript, stored: bool = False) -> tuple[ast.expr, list[str]]:
@@ -63,6 +73,8 @@ def sliced(loops: Sequence[LoopRange], node: ast.Subscript, stored: bool = False
             parts.append(span_of(next(loop for loop in loops if loop.name == at.name), at))
         else:
             parts.append(index)
+    if is_expanded(node):
+        return ast.Name(found.array, ast.Load()), axes
     place: ast.expr = parts[0] if len(parts) == 1 else ast.Tuple(parts, ast.Load())
     part: ast.expr = ast.Subscript(ast.Name(found.array, ast.Load()), place, ast.Load())
     return np_call("flip", part, axis=ast.Tuple(turned, ast.Load())) if turned else part, axes
@@ -98,7 +110,10 @@ class ElementExpression(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> Any:
         """Replace a loop variable by its values."""
         loop = next((each for each in self.loops if each.name == node.id), None)
-        return node if loop is None else aligned(np_call("arange", loop.start, loop.stop), [loop.name], self.order)
+        if loop is None:
+            return node
+        ends = [loop.start, loop.stop, *([] if loop.step == 1 else [ast.Constant(loop.step)])]
+        return aligned(np_call("arange", *ends), [loop.name], self.order)
 
     def visit_Call(self, node: ast.Call) -> Any:
         """Keep elementwise functions of NumPy; those of math and the builtins become NumPy's, generators reductions."""
@@ -273,10 +288,13 @@ class Guard:
     """The test, where a program runs, that array statements do there what its loops do.
 
     `A[i]` is an element only if A has one axis: of a matrix it is a row, and a list is not computed with.  `w` is a
-    number only if it has no axes.
+    number only if it has no axes.  Positions by which dependences were excluded are not counted from the end.
+
+    positions : gains those positions, by their texts.
     """
 
     def __init__(self) -> None:
+        self.positions: dict[str, ast.expr] = {}
         self._elements: set[tuple[str, int]] = set()  # arrays, and the number of their indices
         self._numbers: set[tuple[str, int]] = set()  # names, and indices, that have no loop variable
 
@@ -288,7 +306,7 @@ class Guard:
             while isinstance(base, ast.Subscript):
                 indices += base.slice.elts if isinstance(base.slice, ast.Tuple) else [base.slice]
                 base = base.value
-            if isinstance(base, ast.Name):
+            if isinstance(base, ast.Name) and not is_expanded(node):
                 (self._elements if names_in(node) & {*loops} else self._numbers).add((base.id, len(indices)))
             for each in indices:
                 self.add(each, loops)
@@ -308,11 +326,12 @@ class Guard:
 
     def test(self) -> ast.expr | None:
         """Return the test; None if nothing has to be tested."""
-        if not self._elements and not self._numbers:
+        if not self._elements and not self._numbers and not self.positions:
             return None
 
         def written(uses: set[tuple[str, int]]) -> ast.expr:
             pairs = [ast.Tuple([ast.Name(name, ast.Load()), ast.Constant(k)], ast.Load()) for name, k in sorted(uses)]
             return ast.Tuple([*pairs], ast.Load())
 
-        return ast.Call(ast.Name("_elements", ast.Load()), [written(self._elements), written(self._numbers)], [])
+        arguments = [written(self._elements), written(self._numbers), *self.positions.values()]
+        return ast.Call(ast.Name("_elements", ast.Load()), arguments, [])

@@ -6,32 +6,40 @@ import ast
 import copy
 import functools
 import inspect
-import itertools
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import bsp.arrays as ba
 from bsp.arrays.array import Array
-from bsp.arrays.loops.dependences import independent
+from bsp.arrays.execution.world import world
+from bsp.arrays.loops.distribution import Staying, distributed
 from bsp.arrays.loops.expressions import Guard
 from bsp.arrays.loops.generators import Comprehensions
-from bsp.arrays.loops.nests import ElementStatement, LoopRange, LoopStays, flat, names_in, range_of
-from bsp.arrays.loops.statements import array_statements, replaced
+from bsp.arrays.loops.nests import LoopStays, range_of
+from bsp.arrays.loops.perfect import nest
+from bsp.arrays.loops.pricing import iterations, operations
 from bsp.arrays.planning.plan import Explanation
 from bsp.arrays.procedures import node_of
+from bsp.cost.units import counted, in_seconds
 
 _ROUNDING = 1e-9  # of the largest element: sums of array statements are in another order than those of loops
 
 
 class LoopReport(NamedTuple):
-    """One loop of a function: its line, whether it is carried out at once, and what it became or why it stayed."""
+    """One loop of a function: its line, whether it is carried out at once, and what it became or why it stayed.
+
+    operations : on elements, that every process does in each iteration of a loop that stays (see `pricing`).
+    """
 
     line: int
     parallel: bool
     text: str
+    operations: int = 0
 
 
 def span(start: int, stop: int, step: int = 1) -> slice:
@@ -43,10 +51,15 @@ def span(start: int, stop: int, step: int = 1) -> slice:
     return slice(int(start), int(stop), int(step))
 
 
-def elements(arrays: tuple[tuple[Any, int], ...], numbers: tuple[tuple[Any, int], ...]) -> bool:
-    """Return whether so many indices of arrays give elements, and whether others are numbers (see `Guard`)."""
-    return all(getattr(each, "ndim", -1) == count for each, count in arrays) and all(
-        getattr(each, "ndim", count) == count for each, count in numbers
+def elements(arrays: tuple[tuple[Any, int], ...], numbers: tuple[tuple[Any, int], ...], *positions: Any) -> bool:
+    """Return whether so many indices of arrays give elements, others are numbers, and positions not negative.
+
+    See `Guard`.
+    """
+    return (
+        all(getattr(each, "ndim", -1) == count for each, count in arrays)
+        and all(getattr(each, "ndim", count) == count for each, count in numbers)
+        and all(each >= 0 for each in positions)
     )
 
 
@@ -65,28 +78,54 @@ class Parallel:
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
         self.function = function
-        source = textwrap.dedent(inspect.getsource(function))
-        tree = next(node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
-        tree.decorator_list = []
-        first = function.__code__.co_firstlineno
+        tree = self._parsed()
         self.loops: list[LoopReport] = []
-        tree.body = with_statements(tree.body, tree, self.loops, first - 1)
+        tree.body = with_statements(tree.body, tree, self.loops, 0)
         self._tree = ast.fix_missing_locations(tree)
         self.source = _readable(tree)
 
-    def explain(self) -> Explanation:
-        """Return what became of each loop as text, by lines."""
-        lines = [f"line {each.line}: {'becomes ' if each.parallel else ''}{each.text}" for each in sorted(self.loops)]
+    def _parsed(self) -> ast.FunctionDef:
+        """Return the function's syntax tree, with the lines of its file."""
+        source = textwrap.dedent(inspect.getsource(self.function))
+        tree = next(node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
+        tree.decorator_list = []
+        return ast.increment_lineno(tree, self.function.__code__.co_firstlineno - 1)
+
+    def explain(self, *args: object) -> Explanation:
+        """Return what became of each loop as text, by lines, and what loops that stay cost every process.
+
+        args : with arguments of the function, that is counted: the function runs once, on copies, by NumPy and as it is
+            written.  The time is that of as many floating point operations on the machine profile, as plans are priced:
+            a lower bound, as Python runs the loop.
+        """
+        counts = self._iterations(args) if args else None
+        lines = []
+        for each in sorted(self.loops):
+            text = f"line {each.line}: {'becomes ' if each.parallel else ''}{each.text}"
+            if counts is not None and each.operations:
+                machine, done = world().machine, counts[each.line] * each.operations
+                text += f" ({counted(counts[each.line], 'iteration')}: {counted(done, 'operation')}, "
+                text += f"at least {in_seconds(done / machine.r)} on {machine.name})"
+            lines.append(text)
         return Explanation("\n".join(lines) or "no loops")
 
-    def _made(self, module: Any) -> Callable[..., Any]:
+    def _iterations(self, args: tuple[object, ...]) -> Counter[int]:
+        def run(tree: ast.FunctionDef, names: dict[str, Any]) -> None:
+            self._made(np, tree, names)(*copy.deepcopy(args))
+
+        return iterations(self._parsed(), run)
+
+    def _made(
+        self, module: Any, tree: ast.FunctionDef | None = None, names: Mapping[str, Any] = MappingProxyType({})
+    ) -> Callable[..., Any]:
+        tree = tree or self._tree
         space = dict(self.function.__globals__) | dict(inspect.getclosurevars(self.function).nonlocals)
         for name, value in list(space.items()):
             if value is np:
                 space[name] = module
-        space |= {"_np": module, "_span": span, "_elements": elements}
-        exec(compile(ast.Module([self._tree], []), f"<loops of {self.function.__name__}>", "exec"), space)
-        found: Callable[..., Any] = space[self._tree.name]
+        space |= {"_np": module, "_span": span, "_elements": elements} | dict(names)
+        exec(compile(ast.Module([tree], []), f"<loops of {self.function.__name__}>", "exec"), space)
+        found: Callable[..., Any] = space[tree.name]
         return found
 
     def with_numpy(self, *args: object, **kwargs: object) -> Any:
@@ -213,167 +252,41 @@ def _comprehensions(node: ast.stmt, reports: list[LoopReport], offset: int) -> N
 def _loop(node: ast.For, around: ast.AST, reports: list[LoopReport], offset: int) -> list[ast.stmt]:
     """Return what takes the place of a loop: array statements; or the loop itself, with those inside it."""
     guard = Guard()
+    line = node.lineno + offset
     try:
-        made = _nest([range_of(node)], node, around, guard)
+        made = _nest_or_parts(node, around, guard)
     except LoopStays as why:
+        text = f"stays: line {(why.line or node.lineno) + offset}: {why}"
+        if every := operations(node):
+            text += f"; every process does {counted(every, 'operation')} for each of {ast.unparse(node.iter)}"
         node.body = with_statements(node.body, around, reports, offset)
         _comprehensions(node, reports, offset)
-        line = (why.line or node.lineno) + offset
-        reports.append(LoopReport(node.lineno + offset, False, f"stays: line {line}: {why}"))
+        reports.append(LoopReport(line, False, text, every))
         return [node]
-    reports.append(LoopReport(node.lineno + offset, True, "; ".join(map(_readable, made))))
+    found: list[ast.stmt] = []
+    told = []
+    for part in made:
+        if isinstance(part, Staying):
+            found += _loop(part.loop, part.around, reports, offset)
+        else:
+            found.append(part)
+            told.append(_readable(part))
+    reports.append(LoopReport(line, True, ("\n" if any("\n" in each for each in told) else "; ").join(told)))
     test = guard.test()
     if test is not None:
-        made = [ast.If(test, made, [node])]
-    return [ast.copy_location(each, node) for each in made]
+        found = [ast.If(test, found, [node])]
+    return [ast.copy_location(each, node) for each in found]
 
 
-def _nest(loops: list[LoopRange], node: ast.For, function: ast.AST, guard: Guard) -> list[ast.stmt]:
-    """Return the array statements of a nest, of which the outer loops are given; LoopStays if it is none.
-
-    guard : gains what must hold for them.
-    """
-    parts = list(flat(node.body))
-    inner = [each for each in parts if isinstance(each, ast.For)]
-    if inner and len(parts) == 1:
-        new = range_of(inner[0])
-        if names_in(new.start) & {loop.name for loop in loops} or names_in(new.stop) & {loop.name for loop in loops}:
-            raise LoopStays(inner[0], f"the range of {new.name} depends on {loops[-1].name}")
-        return _nest([*loops, new], inner[0], function, guard)
-    if inner:
-        raise LoopStays(inner[0], "stands beside other statements in its loop")
-    statements = [_primed(each) for each in parts if isinstance(each, ElementStatement)]
-    _own_names(loops, statements, node, function)
-    whole = _substituted(statements)
-    why: LoopStays | None = None
-    for outside in _outside(loops, statements):
-        inside = [loop for loop in loops if loop not in outside]
+def _nest_or_parts(node: ast.For, around: ast.AST, guard: Guard) -> Sequence[ast.stmt | Staying]:
+    """Return the array statements of a loop: of the whole nest, or else of its parts, some of which may stay."""
+    try:
+        return nest([range_of(node)], node, around, guard)
+    except LoopStays as why:
         try:
-            independent(inside, whole, outside)
-            made = array_statements(inside, statements)
-        except LoopStays as refused:
-            why = why or refused
-            continue
-        if outside and outside == loops[: len(outside)]:
-            break  # these loops stay, and the nest inside them is read once more
-        names = {loop.name for loop in loops}
-        for each in whole:
-            target = each.target if isinstance(each.target, ast.Subscript) else None
-            for part in (target, each.condition, None if target is None and each.update is None else each.value):
-                if part is not None:
-                    guard.add(part, names)
-        for loop in reversed(outside):
-            made = [ast.For(ast.Name(loop.name, ast.Store()), loop.header, made, [])]
-        return made
-    assert why is not None
-    raise why
-
-
-class _Primed(ast.NodeTransformer):
-    """Rename the variables of comprehensions, so that none has the name of something else; no text shows them."""
-
-    def _renamed(self, node: ast.GeneratorExp | ast.ListComp) -> Any:
-        self.generic_visit(node)
-        own = [name for each in node.generators for name in names_in(each.target)]
-        names: dict[str, ast.expr] = {name: ast.Name(f"{name}'", ast.Load()) for name in own}
-        first = node.generators[0].iter  # is computed outside
-        found: Any = replaced(names, node)
-        found.generators[0].iter = first
-        return found
-
-    visit_GeneratorExp = visit_ListComp = _renamed
-
-
-def _primed(each: ElementStatement) -> ElementStatement:
-    condition = None if each.condition is None else _Primed().visit(copy.deepcopy(each.condition))
-    return each._replace(value=_Primed().visit(copy.deepcopy(each.value)), condition=condition)
-
-
-def _outside(loops: list[LoopRange], statements: Sequence[ElementStatement]) -> Iterator[list[LoopRange]]:
-    """Yield the choices of loops of a nest that could stay outside of its statements: the fewest, sums first."""
-    targets = [names_in(each.target) for each in statements]
-    order = sorted(loops, key=lambda loop: all(loop.name in names for names in targets))
-    for count in range(len(loops)):
-        for chosen in itertools.combinations(order, count):
-            yield [loop for loop in loops if loop in chosen]
-
-
-def _substituted(statements: Sequence[ElementStatement]) -> list[ElementStatement]:
-    """Return the statements with the values of the iteration's own names in their place."""
-    names: dict[str, ast.expr] = {}
-    found = []
-    for each in statements:
-        value = replaced(names, each.value)
-        condition = None if each.condition is None else replaced(names, each.condition)
-        if isinstance(each.target, ast.Name) and each.update is None:
-            names[each.target.id] = value
-        found.append(each._replace(value=value, condition=condition))
-    return found
-
-
-def _own_names(
-    loops: Sequence[LoopRange], statements: Sequence[ElementStatement], node: ast.For, function: ast.AST
-) -> None:
-    """Raise LoopStays if a name that an iteration sets is read before, or outside of the nest; or a sum inside it."""
-    own = {each.target.id for each in statements if isinstance(each.target, ast.Name) and each.update is None}
-    inside = {id(each) for each in ast.walk(node)}
-    for name in ast.walk(function):
-        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load) and name.id in own and id(name) not in inside:
-            raise LoopStays(node, f"{name.id} is used outside of the loop")
-    for loop in loops:
-        if loop.name in _free(function, node):
-            raise LoopStays(node, f"{loop.name} is used outside of the loop")
-    done: set[str] = set()
-    written: set[str] = set()
-    sums: dict[str, str] = {}  # and products, and extremes, and what they are
-    for each in statements:
-        if isinstance(each.target, ast.Name) and each.update is not None:
-            kind = "Add" if isinstance(each.update, ast.Sub) else type(each.update).__name__
-            if sums.setdefault(each.target.id, kind) != kind:
-                raise LoopStays(each.node, f"{each.target.id} depends on the iteration before")
-    for each in statements:
-        read = names_in(each.value) | (names_in(each.condition) if each.condition is not None else set())
-        used = read | (names_in(each.target) if isinstance(each.target, ast.Subscript) else set())
-        if used & set(sums):
-            raise LoopStays(each.node, f"{sorted(used & set(sums))[0]} depends on the iteration before")
-        if isinstance(each.target, ast.Name):
-            if (each.target.id in own and each.target.id in read) or each.target.id in {loop.name for loop in loops}:
-                raise LoopStays(each.node, f"{each.target.id} depends on the iteration before")
-            if each.update is None:
-                if read & written:  # its text would be put after the write
-                    raise LoopStays(each.node, f"{each.target.id} is of an array that the iteration has written")
-                done.add(each.target.id)
-            elif each.target.id in own:
-                raise LoopStays(each.node, f"{each.target.id} depends on the iteration before")
-        else:
-            written.add(_array(each))
-            for other in statements:
-                sets = isinstance(other.target, ast.Name) and other.update is None
-                if sets and _array(each) in names_in(other.value):
-                    raise LoopStays(each.node, f"{_array(each)} is written, and a name was set from it")
-        if (read & own) - done:
-            raise LoopStays(each.node, f"{sorted((read & own) - done)[0]} is used before the iteration sets it")
-
-
-def _free(tree: ast.AST, nest: ast.AST) -> set[str]:
-    """Return the names that a tree reads outside of a nest, and of other loops and comprehensions that set them."""
-    if tree is nest:
-        return set()
-    if isinstance(tree, ast.Name):
-        return {tree.id} if isinstance(tree.ctx, ast.Load) else set()
-    found = {name for child in ast.iter_child_nodes(tree) for name in _free(child, nest)}
-    if isinstance(tree, ast.For):
-        return found - names_in(tree.target)
-    for each in getattr(tree, "generators", []):
-        found -= names_in(each.target)
-    return found
-
-
-def _array(each: ElementStatement) -> str:
-    node: ast.AST = each.target
-    while isinstance(node, ast.Subscript):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
+            return distributed(node, around, guard)
+        except LoopStays as also:
+            raise (also if any(isinstance(each, ast.For) for each in node.body) else why) from None
 
 
 def parallel(function: Callable[..., Any]) -> Parallel:

@@ -1,4 +1,7 @@
-"""Loop nests read from source: ranges, index expressions that are affine in one loop variable, statements."""
+"""Loop nests read from source: ranges, index expressions that are affine in one loop variable, statements.
+
+Ranges are normalised: start, start + step, ... below stop, whichever way the source goes through them.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,21 @@ class LoopStays(Exception):
 
 
 class LoopRange(NamedTuple):
-    """One loop over start, ..., stop - 1, upwards or downwards.  header : what the source loops over."""
+    """One loop over start, start + step, ... below stop; from the last to the first if it descends.
+
+    header : what the source loops over.
+    """
 
     name: str
     start: ast.expr
     stop: ast.expr
     header: ast.expr
+    step: int = 1
+    descends: bool = False
 
 
 class AffineIndex(NamedTuple):
-    """An index step·name + offset, step -1 or at least 1; name "" is none, a fixed position."""
+    """An index step·name + offset, step not 0; name "" is none, a fixed position."""
 
     name: str
     step: int
@@ -33,26 +41,64 @@ class AffineIndex(NamedTuple):
 
 
 def range_of(node: ast.For | ast.comprehension) -> LoopRange:
-    """Return the range of a loop; LoopStays if its step is not 1 or -1."""
+    """Return the range of a loop; LoopStays if its step is no number."""
     call = node.iter
     at = node if isinstance(node, ast.For) else call
     if not (isinstance(node.target, ast.Name) and isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
             and call.func.id in ("range", "prange") and not call.keywords and 1 <= len(call.args) <= 3):  # fmt: skip
-        raise LoopStays(at, "is no loop over range(stop), range(start, stop) or range(start, stop, -1)")
+        raise LoopStays(at, "is no loop over range(stop), range(start, stop) or range(start, stop, step)")
     if isinstance(node, ast.For) and node.orelse:
         raise LoopStays(at, "has an else")
     start = call.args[0] if len(call.args) > 1 else ast.Constant(0)
     stop = call.args[min(1, len(call.args) - 1)]
-    if len(call.args) == 3 and ast.unparse(call.args[2]) == "-1":
-        start, stop = plus(stop, ast.Constant(1)), plus(start, ast.Constant(1))
-    elif len(call.args) == 3 and ast.unparse(call.args[2]) != "1":
-        raise LoopStays(at, f"its step is {ast.unparse(call.args[2])}, not 1 or -1")
-    return LoopRange(node.target.id, start, stop, call)
+    rest, step = number_at_end(call.args[2]) if len(call.args) == 3 else (None, 1)
+    if rest is not None or step == 0:
+        raise LoopStays(at, f"its step is {ast.unparse(call.args[2])}, not a number other than 0")
+    if step < 0:
+        above = plus(stop, ast.Constant(1))  # the last position that may be reached; the first is start
+        left = remainder(minus(start, above), -step)
+        start, stop = plus(left, above), plus(start, ast.Constant(1))
+    return LoopRange(node.target.id, start, stop, call, abs(step), step < 0)
+
+
+def remainder(value: ast.expr, step: int) -> ast.expr:
+    """Return value % step; 0 for a step of 1."""
+    if step == 1:
+        return ast.Constant(0)
+    if isinstance(value, ast.Constant) and type(value.value) is int:
+        return ast.Constant(value.value % step)
+    return ast.BinOp(value, ast.Mod(), ast.Constant(step))
+
+
+def times(factor: int, value: ast.expr) -> ast.expr:
+    """Return a multiple of an expression."""
+    if isinstance(value, ast.Constant) and type(value.value) is int:
+        return ast.Constant(factor * value.value)
+    return value if factor == 1 else ast.BinOp(ast.Constant(factor), ast.Mult(), value)
+
+
+def last_of(loop: LoopRange) -> ast.expr:
+    """Return the greatest position of a loop that has one."""
+    end = plus(loop.stop, ast.Constant(-1))
+    if loop.step == 1 or loop.descends:
+        return end
+    return minus(end, remainder(minus(end, loop.start), loop.step))
 
 
 def names_in(node: ast.AST) -> set[str]:
     """Return all names that a tree reads or writes."""
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def values_in(node: ast.AST) -> set[str]:
+    """Return the names whose values an expression depends on; of arrays with lengths and shapes only it does not."""
+    if isinstance(node, ast.Attribute) and node.attr in ("shape", "size", "ndim", "dtype"):
+        return set()
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
+        return set()
+    if isinstance(node, ast.Name):
+        return {node.id}
+    return {name for child in ast.iter_child_nodes(node) for name in values_in(child)}
 
 
 def negated(node: ast.expr) -> ast.expr:
@@ -85,15 +131,34 @@ def minus(a: ast.expr, b: ast.expr) -> ast.expr:
 
 def difference(a: ast.expr, b: ast.expr) -> int | None:
     """Return a - b, if both differ by a number only."""
-    (left, m), (right, n) = number_at_end(a), number_at_end(b)
-    same = (left is None) == (right is None) and (
-        left is None or right is None or ast.unparse(left) == ast.unparse(right)
-    )
-    return m - n if same else None
+    terms = linear(a)
+    for text, factor in linear(b).items():
+        terms[text] = terms.get(text, 0) - factor
+    number = terms.pop("", 0)
+    return None if any(terms.values()) else number
+
+
+def linear(node: ast.expr) -> dict[str, int]:
+    """Return an expression as a sum of multiples of others, by their texts; that of "" is the number."""
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return {"": node.value}
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return {text: -factor for text, factor in linear(node.operand).items()}
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+        found, sign = linear(node.left), 1 if isinstance(node.op, ast.Add) else -1
+        for text, factor in linear(node.right).items():
+            found[text] = found.get(text, 0) + sign * factor
+        return found
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        for one, other in ((node.left, node.right), (node.right, node.left)):
+            rest, number = number_at_end(one)
+            if rest is None:
+                return {text: number * factor for text, factor in linear(other).items()}
+    return {ast.unparse(node): 1}
 
 
 def number_at_end(node: ast.expr) -> tuple[ast.expr | None, int]:
-    """Return an expression without the number at its end, and the number."""
+    """Return an expression without the number at its end, or at its beginning, and the number."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         rest, number = number_at_end(node.operand)
         return (None, -number) if rest is None else (node, 0)
@@ -104,6 +169,10 @@ def number_at_end(node: ast.expr) -> tuple[ast.expr | None, int]:
         if right is None:
             rest, other = number_at_end(node.left)
             return rest, other + (number if isinstance(node.op, ast.Add) else -number)
+        left, number = number_at_end(node.left)
+        if left is None and isinstance(node.op, ast.Add):
+            rest, other = number_at_end(node.right)
+            return rest, other + number
     return node, 0
 
 
@@ -116,8 +185,8 @@ def affine(index: ast.expr, loops: Sequence[str]) -> AffineIndex:
         raise LoopStays(index, f"index {ast.unparse(index)} has two loop variables")
     (name,) = used
     step, offset = _linear(index, name)
-    if step < 1 and step != -1:
-        raise LoopStays(index, f"index {ast.unparse(index)} does not ascend with {name}")
+    if not step:
+        raise LoopStays(index, f"index {ast.unparse(index)} does not change with {name}")
     return AffineIndex(name, step, offset)
 
 
@@ -133,6 +202,9 @@ def _linear(node: ast.expr, name: str) -> tuple[int, ast.expr | None]:
         signed = negated(right) if right is not None and minus else right
         rest = left if signed is None else signed if left is None else plus(left, signed)
         return a - b if minus else a + b, rest
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        step, rest = _linear(node.operand, name)
+        return -step, None if rest is None else negated(rest)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         for factor, other in ((node.left, node.right), (node.right, node.left)):
             if isinstance(factor, ast.Constant) and type(factor.value) is int:
@@ -176,6 +248,17 @@ def references(node: ast.AST) -> Iterator[Reference]:
         yield from references(child)
 
 
+class Expanded(ast.Load):
+    """The context of a name that an iteration sets, in its place an array with an element for each iteration."""
+
+
+def is_expanded(node: ast.expr) -> bool:
+    """Return whether a subscripted name is one that iterations set."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return isinstance(node, ast.Name) and isinstance(node.ctx, Expanded)
+
+
 class Largest(ast.operator):
     """The operator of target = max(target, value), as if Python had one."""
 
@@ -196,6 +279,14 @@ class ElementStatement(NamedTuple):
     update: ast.operator | None  # of an augmented assignment
     condition: ast.expr | None
     node: ast.stmt
+
+
+def written_name(each: ElementStatement) -> str:
+    """Return the name of the array, or of the variable, that a statement assigns to."""
+    node: ast.AST = each.target
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _extreme(
@@ -229,6 +320,10 @@ def flat(body: Sequence[ast.stmt], condition: ast.expr | None = None) -> Iterato
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, (ast.Subscript, ast.Name)):
             yield ElementStatement(node.target, node.value, node.op, condition, node)
         elif isinstance(node, ast.If):
+            inside = [each for part in (node.body, node.orelse) for each in flat(part)]
+            changed = {written_name(each) for each in inside[:-1] if isinstance(each, ElementStatement)}
+            if both := changed & values_in(node.test):
+                raise LoopStays(node, f"{sorted(both)[0]} is changed, and part of the condition")
             inner = node.test if condition is None else ast.BoolOp(ast.And(), [condition, node.test])
             yield from flat(node.body, inner)
             if node.orelse:

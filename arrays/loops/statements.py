@@ -7,7 +7,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from bsp.arrays.loops.expressions import ElementExpression, np_call, sliced, summed
+from bsp.arrays.loops.expressions import ElementExpression, length, np_call, sliced, summed
 from bsp.arrays.loops.nests import (
     ORDERLESS,
     ElementStatement,
@@ -16,6 +16,7 @@ from bsp.arrays.loops.nests import (
     LoopStays,
     Smallest,
     difference,
+    is_expanded,
     names_in,
 )
 
@@ -111,8 +112,14 @@ def _element(
             found = np_call(
                 "where", ElementExpression(loops, kept).visit(copy.deepcopy(condition)), found, copy.deepcopy(old)
             )
+    if is_expanded(each.target) and each.update is None and condition is None:
+        if not set(kept) <= names_in(value):
+            lengths = [length(next(loop for loop in loops if loop.name == name)) for name in kept]
+            found = np_call("broadcast_to", found, ast.Tuple([*lengths], ast.Load()))
+        if not isinstance(value, (ast.BinOp, ast.Constant)):
+            found = np_call("array", found)  # no view, as its elements may be written before it is read
     stored = copy.deepcopy(target)
-    assert isinstance(stored, ast.Subscript)
+    assert isinstance(stored, (ast.Subscript, ast.Name))
     stored.ctx = ast.Store()
     made: ast.stmt = ast.Assign([stored], found)
     return _unless_empty(loops, over, made) if isinstance(each.update, (Largest, Smallest)) and over else made

@@ -510,6 +510,95 @@ def clipped_energy(x, y, limit):
     return total
 
 
+def red_black_2d(A):
+    """Gauss and Seidel's method on a chessboard: fields of one colour from those of the other, four sets of rows."""
+    n, m = A.shape
+    for colour in range(2):
+        for i in range(1, n - 1, 2):
+            for j in range(1 + colour, m - 1, 2):
+                A[i, j] = (A[i - 1, j] + A[i + 1, j] + A[i, j - 1] + A[i, j + 1]) / 4
+        for i in range(2, n - 1, 2):
+            for j in range(2 - colour, m - 1, 2):
+                A[i, j] = (A[i - 1, j] + A[i + 1, j] + A[i, j - 1] + A[i, j + 1]) / 4
+
+
+def steps(x, y):
+    n = len(x)
+    for i in range(n - 1, 0, -3):
+        y[i] = x[i] - x[i - 1]
+    for i in range(0, n, 2):
+        x[i] = y[n - 1 - i] + i
+    return sum(x[i] * y[i] for i in range(1, n, 3))
+
+
+def gemm_of_rows(alpha, beta, C, A, B):
+    """As it is written for caches."""
+    n, m = C.shape
+    for i in range(n):
+        for j in range(m):
+            C[i, j] *= beta
+        for k in range(A.shape[1]):
+            for j in range(m):
+                C[i, j] += alpha * A[i, k] * B[k, j]
+
+
+def product(A, B, C):
+    n, m = C.shape
+    for i in range(n):
+        for j in range(m):
+            total = 0.0
+            for k in range(A.shape[1]):
+                total += A[i, k] * B[k, j]
+            C[i, j] = total
+
+
+def averages(A, x, d, y):
+    for i in range(len(y)):
+        s = 0
+        for j in range(len(x)):
+            s += A[i, j] * x[j]
+        y[i] = s / d[i]
+
+
+def unit_rows(A):
+    for i in range(A.shape[0]):
+        norm = 0.0
+        for j in range(A.shape[1]):
+            norm += A[i, j] ** 2
+        norm = math.sqrt(norm)
+        for j in range(A.shape[1]):
+            A[i, j] /= norm
+
+
+def softmax_of_rows(x, out):
+    for i in range(x.shape[0]):
+        most = x[i, 0]
+        for j in range(1, x.shape[1]):
+            most = max(most, x[i, j])
+        total = 0.0
+        for j in range(x.shape[1]):
+            out[i, j] = math.exp(x[i, j] - most)
+            total += out[i, j]
+        for j in range(x.shape[1]):
+            out[i, j] /= total
+
+
+def swapped(x, y):
+    for i in range(len(x)):
+        old = x[i]
+        x[i] = y[i]
+        y[i] = old
+
+
+def shifted(x, y, z):
+    for i in range(1, len(x)):
+        y[i] = 2 * x[i]
+        z[i] = z[i - 1] + y[i]
+        x[i] = y[i - 1]
+    for i in range(len(x) - 1):
+        x[i] = x[i + 1] - x[i]
+
+
 class Kernel(NamedTuple):
     """A function, its arguments, and the numbers of its loops that become array statements, and that stay."""
 
@@ -567,6 +656,15 @@ KERNELS = [
     Kernel(resnet_block, (r(2, 4, 5, 6), r(1, 1, 6, 3), r(3, 3, 3, 3), r(1, 1, 3, 6)), 1, 1),
     Kernel(k_means, (r(12, 3), r(3, 3), 3), 4, 1),
     Kernel(comprehensions, (r(4, 5), r(5), r(5)), 10, 0),
-    Kernel(red_black, (r(11),), 0, 1),
+    Kernel(red_black, (r(11),), 1, 0),
+    Kernel(red_black_2d, (r(9, 8),), 2, 1),
+    Kernel(steps, (r(11), r(11)), 3, 0),
+    Kernel(gemm_of_rows, (1.5, 0.5, r(7, 5), r(7, 6), r(6, 5)), 1, 0),
+    Kernel(product, (r(7, 5), r(5, 6), r(7, 6)), 1, 0),
+    Kernel(averages, (r(9, 5), r(5), r(9) + 1, r(9)), 1, 0),
+    Kernel(unit_rows, (r(9, 4),), 1, 0),
+    Kernel(softmax_of_rows, (r(9, 4), r(9, 4)), 1, 0),
+    Kernel(swapped, (r(9), r(9)), 1, 0),
+    Kernel(shifted, (r(11), r(11), r(11)), 2, 1),
     Kernel(clipped_energy, (r(9), r(9), 0.3), 1, 0),
 ]

@@ -11,7 +11,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loop_kernels import KERNELS, Kernel, deriche, durbin, lu, nussinov, resnet_block, seidel
+from loop_kernels import (
+    KERNELS,
+    Kernel,
+    averages,
+    deriche,
+    durbin,
+    lu,
+    nussinov,
+    resnet_block,
+    seidel,
+    shifted,
+    steps,
+    trisolv,
+)
 
 import bsp
 import bsp.arrays as ba
@@ -89,6 +102,25 @@ def test_explain_shows_slices_and_reasons() -> None:
     assert text.startswith("line ")
 
 
+def test_explain_prices_what_every_process_does() -> None:
+    told = {each.line: each for each in parallel(trisolv).loops if not each.parallel}
+    ((line, outer),) = told.items()
+    assert outer.operations == 3  # two assignments and a division; the inner loop is an array statement
+    assert outer.text.endswith("; every process does 3 operations for each of range(len(b))")
+    n = 9
+    factor, right = np.tril(np.ones((n, n))), np.arange(1.0, n + 1)
+    text = parallel(trisolv).explain(factor, np.zeros(n), right)
+    assert f"line {line}: stays: " in text
+    assert f"({n} iterations: {3 * n} operations, at least " in text
+
+    A = np.random.default_rng(3).random((6, 7))
+    before = A.copy()
+    text = parallel(seidel).explain(A)  # the inner loop runs n - 2 times in each of n - 2 rounds
+    assert "every process does 6 operations for each of range(1, n - 1) (16 iterations: 96 operations, " in text
+    assert (before == A).all()
+    assert "operation" not in parallel(deriche).explain(A, 0.4, 0.3, -0.1)  # all of its loops are array statements
+
+
 def test_loops_that_carry_dependences_go_outside() -> None:
     """The recursion along a row, and the offsets of a convolution, stay loops, with array statements in them."""
     text = parallel(deriche).explain()
@@ -96,6 +128,36 @@ def test_loops_that_carry_dependences_go_outside() -> None:
     assert "becomes for j in range(m - 3, -1, -1):\n    back[0:n, j] = " in text
     text = parallel(resnet_block).explain()
     assert "becomes for di in range(k):\n    for dj in range(k):\n        conv[0:b, 0:h, 0:width, 0:filters] = " in text
+
+
+def test_loops_of_an_imperfect_nest_are_distributed() -> None:
+    text = parallel(averages).explain()
+    assert "becomes s = np.broadcast_to(0, (len(range(len(y))),)); s = s + np.einsum('ij,j->i'," in text
+    assert text.endswith("y[0:len(y)] = s / d[0:len(y)]")
+    becomes, stays = sorted(parallel(shifted).loops[:2], key=lambda each: not each.parallel)
+    assert becomes.text == "y[1:len(x)] = 2 * x[1:len(x)]; x[1:len(x)] = y[0:len(x) - 1]"
+    assert "z[i - 1] may be what another iteration writes as z[i]" in stays.text
+
+
+def test_steps_are_slices() -> None:
+    text = parallel(steps).explain()
+    assert "becomes y[(n - 2) % 3 + 1:n:3] = " in text
+    assert "becomes x[0:n:2] = np.flip(y[" in text
+    for n in (1, 2, 3, 4, 5, 6, 7):
+        parallel(steps).check(np.arange(1.0, n + 1), np.arange(2.0, n + 2))
+
+
+def test_a_position_that_is_counted_from_the_end_leaves_the_loop() -> None:
+    """k is before all that the loop writes, unless it is -1, which is the last of them."""
+
+    def ahead(x: Any, k: int) -> None:
+        for i in range(len(x) - 1, k, -1):
+            x[i] = x[i] + x[k]
+
+    made = parallel(ahead)
+    assert all(each.parallel for each in made.loops), made.explain()
+    for k in (2, 0, -1, -3):
+        made.check(np.arange(1.0, 6.0), k)
 
 
 def test_extremes_and_indices_that_descend() -> None:
@@ -153,8 +215,8 @@ def test_why_loops_stay() -> None:
         for i in range(len(x)):
             x[i] = x[i] / x.sum()
 
-    def down(x: Any) -> None:
-        for i in range(len(x) - 1, 0, -2):
+    def by_steps(x: Any, step: int) -> None:
+        for i in range(0, len(x), step):
             x[i] = 0
 
     def broken(x: Any) -> None:
@@ -189,16 +251,57 @@ def test_why_loops_stay() -> None:
         for i in range(len(A)):
             A[i, :] = B[i, :]
 
+    def marked(x: Any, y: Any) -> None:
+        for i in range(len(x)):
+            if x[i] > 0:
+                x[i] = -1
+                y[i] = 1
+
+    def growing(x: Any, limit: Any) -> None:
+        for _ in range(3):
+            for j in range(limit[0]):
+                limit[j] += x[j]
+
+    def kept(A: Any, y: Any) -> Any:
+        for i in range(len(y)):
+            s = 0.0
+            for j in range(len(y)):
+                s += A[i, j]
+            y[i] = s
+        return s
+
+    def triangle(A: Any, y: Any) -> None:
+        for i in range(len(y)):
+            s = 0.0
+            for j in range(i):
+                s += A[i, j]
+            y[i] = s
+
+    def wave(x: Any, y: Any) -> None:
+        for i in range(1, len(x)):
+            s = x[i - 1]
+            for j in range(len(y)):
+                s += y[j]
+            x[i] = s
+
     for function, why in [
         (prefix, "total depends on the iteration before"), (mixed, "total depends on the iteration before"),
         (after, "i is used outside of the loop"), (across, "index i + j has two loop variables"),
         (by_rows, "A[i, :] is a part of an array, not an element"),
         (scan, "total is used outside of the loop"), (last, "found is used outside of the loop"),
         (same, "iterations of i write the same element y[0]"), (by_position, "at[i]"), (calls, "calls repr"),
-        (by_all, "x, which iterations write, is used as a whole"), (down, "its step is -2, not 1 or -1"),
-        (broken, "break is no assignment"),
+        (by_all, "x, which iterations write, is used as a whole"), (by_steps, "its step is step, not a number"),
+        (broken, "break is no assignment"), (marked, "x is changed, and part of the condition"),
+        (growing, "the range of j depends on limit"),
     ]:  # fmt: skip
         refused(function, why)
+    for function, why in [
+        (kept, "s is used outside of"), (triangle, "the range of j depends on i"), (wave, "another iteration uses"),
+    ]:  # fmt: skip
+        made = parallel(function)
+        outer, *_ = sorted(made.loops)
+        assert not outer.parallel
+        assert why in outer.text
 
 
 def test_rows_and_lists_are_computed_by_the_loops() -> None:

@@ -1,7 +1,9 @@
 """Random loop nests: those that become array statements compute what the loops do.
 
 Iterations of most of them depend on each other, in one loop or in several, so the dependence analysis decides here;
-what it lets through by mistake differs from the loops with most values.
+what it lets through by mistake differs from the loops with most values.  `nests` draws perfect nests, `trees` nests
+with statements and several loops in each loop, steps, bounds that are known when the nest runs, positions that may be
+counted from the end, and variables that iterations set for themselves, or hand on.
 """
 
 from __future__ import annotations
@@ -11,24 +13,30 @@ import linecache
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from thinning import examples
 
+import bsp
 from bsp.arrays.loops import parallel
 
-N = 11  # of each axis: loops go over parts of 1, ..., 5, so that every index is inside
+N = 14  # of each axis: loops go over parts of 1, ..., 6, so that every index is inside
 _count = itertools.count()
 
 
 def function_of(lines: list[str]) -> Any:
-    """A function of arrays A, B (two axes), x, y (one) and a number t, with a source that `inspect` finds."""
-    source = "\n".join(["def nest(A, B, x, y, t):", *(f"    {line}" for line in lines), "    return t", ""])
+    """A function of arrays A, B (two axes), x, y (one) and numbers, with a source that `inspect` finds."""
+    source = "\n".join(["def nest(A, B, x, y, t, s=1.0, n=5, w=2):", *(f"    {line}" for line in lines), ""])
     name = f"<random nest {next(_count)}>"
     linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
     space: dict[str, Any] = {"np": np}
     exec(compile(source, name, "exec"), space)
     return space["nest"]
+
+
+def leaves(value: Any) -> list[Any]:
+    return [leaf for each in value for leaf in leaves(each)] if isinstance(value, tuple) else [value]
 
 
 @st.composite
@@ -60,7 +68,46 @@ def nests(draw: Any) -> list[str]:
             lines += [f"{pad}if {element()} > 1:", f"{pad}    {line}"]
         else:
             lines.append(pad + line)
-    return lines
+    return [*lines, "return t"]
+
+
+@st.composite
+def trees(draw: Any) -> list[str]:
+    """The lines of a loop with statements and loops inside it, these with statements and perhaps loops."""
+    ranges = ["range(1, 6)", "range(1, 6, 2)", "range(5, 0, -2)", "range(6, 1, -3)", "range(1, n)", "range(n, 0, -2)",
+              "range(n + 1, 7, 2)", "range(2, n + 1, 3)", "range(w + 3, 6)", "range(1, 7, 2)"]  # fmt: skip
+
+    def loop(names: list[str]) -> list[str]:
+        name = draw(st.sampled_from([each for each in "ijk" if each not in names]))
+        body = block([*names, name])
+        return [f"for {name} in {draw(st.sampled_from(ranges))}:", *(f"    {line}" for line in body)]
+
+    def index(names: list[str]) -> str:
+        form = draw(st.sampled_from([*["{}"] * 6, "{} - 1", "{} + 1", "2 * {}", "6 - {}", "w", "0", "n + {}"]))
+        return form.format(draw(st.sampled_from(names)))
+
+    def element(names: list[str]) -> str:
+        array = draw(st.sampled_from("AABxy"))
+        first = index(names)
+        return f"{array}[{first}, {index(names)}]" if array in "AB" else f"{array}[{first}]"
+
+    def value(names: list[str]) -> str:
+        forms = ["#", "# * #", "# + #", "0.5 * #", "# - s", "max(#, #)", "# * t", "s", "s * #", "0.0"]
+        return "".join(element(names) if letter == "#" else letter for letter in draw(st.sampled_from(forms)))
+
+    def statement(names: list[str]) -> list[str]:
+        written = draw(st.sampled_from(["s", "s", "t", "#", "#", "#", "#", "#"])).replace("#", element(names))
+        forms = ["{0} = {1}", "{0} = {1}", "{0} += {1}", "{0} -= {1}", "{0} = max({0}, {1})", "{0} *= {1}"]
+        line = draw(st.sampled_from(forms)).format(written, value(names))
+        return [f"if {element(names)} > 1:", f"    {line}"] if draw(st.integers(0, 5)) == 0 else [line]
+
+    def block(names: list[str]) -> list[str]:
+        lines = [f"s = {value(names)}"] if draw(st.booleans()) else []
+        for _ in range(draw(st.integers(1, 3))):
+            lines += loop(names) if len(names) < 3 and draw(st.integers(0, 2)) == 0 else statement(names)
+        return lines
+
+    return [*loop([]), draw(st.sampled_from(["return t", "return t", "return t, s"]))]
 
 
 def arguments(seed: int) -> tuple[Any, ...]:
@@ -74,3 +121,31 @@ def test_what_becomes_array_statements_computes_what_the_loops_do(lines: list[st
     made = parallel(function_of(lines))
     with np.errstate(all="ignore"):
         made.check(*arguments(seed))
+
+
+@given(trees(), st.integers(0, 3), st.sampled_from([(5, 2), (6, 0), (4, -1), (1, -2), (0, 1)]))
+@examples(600)
+def test_parts_of_imperfect_nests_compute_what_the_loops_do(
+    lines: list[str], seed: int, bounds: tuple[int, int]
+) -> None:
+    made = parallel(function_of(lines))
+    with np.errstate(all="ignore"):
+        made.check(*arguments(seed), 1.0, *bounds)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3, 8])
+@given(st.one_of(nests(), trees()), st.integers(0, 3))
+@examples(60)
+def test_random_nests_on_processes(nprocs: int, lines: list[str], seed: int) -> None:
+    made = parallel(function_of(lines))
+    wanted = arguments(seed)
+    with np.errstate(all="ignore"):
+        result = made.function(*wanted)
+
+        def main(proc: bsp.Process) -> None:
+            given = arguments(seed)
+            found = made(*given)
+            for a, b in zip(leaves((result, wanted)), leaves((found, given)), strict=True):
+                np.testing.assert_allclose(b, a, rtol=1e-9, atol=0, equal_nan=True)
+
+        bsp.run(main, nprocs=nprocs)
