@@ -147,6 +147,25 @@ def test_steps_are_slices() -> None:
         parallel(steps).check(np.arange(1.0, n + 1), np.arange(2.0, n + 2))
 
 
+def test_elements_may_be_overwritten_after_they_are_read_but_not_before() -> None:
+    def behind(x: Any, y: Any) -> None:
+        for i in range(len(x) - 1):
+            x[i] = x[i + 1]
+        for i in range(len(y) - 1, 1, -1):
+            y[i] = y[i - 2] + i
+
+    def ahead(x: Any, y: Any) -> None:
+        for i in range(1, len(x)):
+            x[i] = x[i - 1]
+        for i in range(len(y) - 3, -1, -1):
+            y[i] = y[i + 2] + i
+
+    for function, which in ((behind, True), (ahead, False)):
+        made = parallel(function)
+        assert [each.parallel for each in made.loops] == [which, which], made.explain()
+        made.check(np.arange(1.0, 8.0), np.arange(1.0, 10.0))
+
+
 def test_a_position_that_is_counted_from_the_end_leaves_the_loop() -> None:
     """k is before all that the loop writes, unless it is -1, which is the last of them."""
 

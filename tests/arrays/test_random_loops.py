@@ -43,8 +43,9 @@ def leaves(value: Any) -> list[Any]:
 def nests(draw: Any) -> list[str]:
     """The lines of one to three loops, one inside the other, with one to three statements."""
     names = ["i", "j", "k"][: draw(st.integers(1, 3))]
-    ranges = ["range(1, 6)", "range(2, 5)", "range(5, 0, -1)", "range(1, 4)", "range(3, 6)", "range(4, 2)"]
-    moved = [form.format(v) for v in names for form in ("{}", "{}", "{} - 1", "{} + 1", "6 - {}")]
+    ranges = ["range(1, 6)", "range(2, 5)", "range(5, 0, -1)", "range(1, 4)", "range(3, 6)", "range(4, 2)",
+              "range(1, 6, 2)", "range(2, 6, 2)", "range(6, 0, -2)", "range(6, 1, -3)"]  # fmt: skip
+    moved = [form.format(v) for v in names for form in ("{}", "{}", "{} - 1", "{} + 1", "6 - {}", "2 * {}")]
     index = st.sampled_from([*moved, "0", "3", *(f"{u} + {v}" for u in names for v in names if u < v)])
 
     def element() -> str:

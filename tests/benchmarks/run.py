@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import cost
+import kernels
 import nonstop
 import nonstop_hosts
 import several_hosts
@@ -160,6 +161,7 @@ PARTS: dict[str, tuple[str, Callable[[int], Iterable[Row]]]] = {
     "cost": ("Predictions and choices", lambda repeats: cost.rows()),
     "nonstop": ("Nonstop jobs", lambda repeats: chain(nonstop.rows(), nonstop_hosts.rows())),
     "arrays": ("Arrays", lambda repeats: arrays.rows()),
+    "kernels": ("Loops over elements", lambda repeats: kernels.rows()),
     "algorithms": ("Algorithms", lambda repeats: algorithms.rows()),
     "sparse": ("Sparse arrays and graphs", lambda repeats: sparse.rows()),
     "hosts": ("Several hosts", lambda repeats: several_hosts.rows()),
