@@ -19,7 +19,7 @@ from bsp.cost.model import Cost, Machine
 CLOSEST = 8  # grids, best by estimate, whose words are counted
 LEAN = 2  # times the words of a grid that copies but two of the matrices
 SPARE = 4  # numbers of layers looked at for each face of the grid: fewer may divide a brick more evenly
-ROUNDS = 1024
+ROUNDS = 1024  # looked at; more if a side of a square grid has more than half as many processes
 UNEVEN = 8 / 7  # a largest part of a brick this much larger is worth a layout that no process grid gives
 
 Shape = tuple[int, ...]
@@ -55,7 +55,8 @@ def lean(shape: Shape, grids: np.ndarray) -> np.ndarray:
     The others would fit in a little less memory than these, at many times the words.
     """
     words = sum(Bricks(shape, grids).lacked)
-    return grids[:, words <= LEAN * words[grids.min(axis=0) == 1].min()]
+    flat = words[grids.min(axis=0) == 1]
+    return grids[:, words <= LEAN * flat.min()] if flat.size else grids
 
 
 class Bricks:
@@ -135,7 +136,7 @@ def skewed(
     found = Bricks(shape, grids)
     (a, b, c), (own_a, own_b, _) = found.size, found.own
     (columns, rows, _), (row, column, depth) = found.members, found.shared
-    stays, most = own_a + own_b + c, np.minimum(found.most, found.k)
+    stays, most = own_a + own_b + c, np.clip(found.k, 1, found.most)
 
     def memory(rounds: np.ndarray) -> np.ndarray:
         joined = np.maximum(a * (rounds % columns > 0), b * (rounds % rows > 0))
@@ -181,7 +182,7 @@ def _sent(side: np.ndarray, cut: np.ndarray, members: np.ndarray, rounds: np.nda
 
     Bricks are cut along `side`, or along both, and then gathered in one superstep or two, whichever is more even.
     """
-    length, parts = -(-cut // rounds), _near_root(int(members.max()))[members]
+    length, parts = np.maximum(-(-cut // rounds), 1), _near_root(int(members.max()))[members]
     others = members // parts
     part = -(-side // others) * -(-length // parts)
     in_two = part * (parts - 1) + -(-side // others) * length * (others - 1)
@@ -204,6 +205,7 @@ def _parts(elements: np.ndarray, room: np.ndarray, side: np.ndarray, most: int) 
 
     No more than pieces of their length need: of 1366 rows, 342 pieces have up to 4, as 400 have.
     """
+    side = np.maximum(side, 1)
     enough = np.clip(-(-elements // np.maximum(room, 1)) * (room > 0) + side * (room <= 0), 2, np.maximum(2, side))
     length = np.maximum(side // enough.astype(np.int64), 1)
     found: np.ndarray = np.clip(-(-side // length), 2, max(2, most))

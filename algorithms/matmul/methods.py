@@ -124,8 +124,8 @@ def _fitting(several: list[Schedule], room: float) -> list[Schedule]:
 
 def _finer(side: int, pieces: int) -> int:
     """Return a number of pieces that are an eighth shorter, or shorter by 1; 1 piece stays one."""
-    if pieces == 1:
-        return 1
+    if pieces == 1 or not side:
+        return pieces
     length = -(-side // pieces)
     return max(pieces, -(-side // max(1, length - max(1, length // 8))))
 

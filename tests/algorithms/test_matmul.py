@@ -372,6 +372,22 @@ def test_a_product_in_the_least_memory_moves_at_most_twice_the_words_of_a_grid_t
     assert cost.words <= 2.2 * min(((y - 1) * m * k + (x - 1) * k * n + (z - 1) * m * n) / p for x, y, z in flat)
 
 
+@examples(150)
+@given(
+    st.tuples(*[st.sampled_from([0, 1, 2, 3, 5, 9])] * 3), st.sampled_from([1, 2, 8, 12, 27, 100]),
+    st.sampled_from([0.5, 1.0, 1.1, 1.5, 2.2, 4.0]),
+)  # fmt: skip
+def test_small_sides_under_a_limit_fit_in_it_or_are_refused(sides: Any, p: int, part: float) -> None:
+    m, k, n = sides
+    limit = max(8.0, 8 * part * (m * k + k * n + m * n) / p)
+    try:
+        cost = mm.cost(m, k, n, p, memory=limit, machine=machine(p))
+    except PlanTooLarge:
+        assert limit < 8 * mm.cost(m, k, n, p, machine=machine(p)).memory
+        return
+    assert 8 * cost.memory <= limit
+
+
 @given(grid=st.sampled_from(GRIDS), rounds=st.integers(2, 60), side=st.integers(1, 3))
 def test_rounds_cost_no_words_where_bricks_are_cut_along_the_sides_that_are_not_in_them(
     grid: tuple[int, int, int], rounds: int, side: int
