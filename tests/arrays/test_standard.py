@@ -315,7 +315,7 @@ def compare(cases: list[Case], nprocs: int, factor: float = 8) -> int:
         try:
             with warnings.catch_warnings(action="ignore"):
                 found = plain(call(strict, *[theirs(each) for each in args]))
-        except (TypeError, ValueError, np.linalg.LinAlgError, strict._linalg.np.linalg.LinAlgError):
+        except (TypeError, ValueError, np.linalg.LinAlgError):
             continue
         expected.append((name, call, args, found))
 
