@@ -67,7 +67,7 @@ _NUMBERS = frozenset({bool, int, float, complex})
 
 
 class KnownReduction(NamedTuple):
-    """What calls of `allreduce` with one operation have in common, for values that are no arrays, on one process."""
+    """The common part of all calls of `allreduce` with one operation, on one process, for values that are no arrays."""
 
     call: Call
     op: Reduction

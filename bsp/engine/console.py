@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Console:
-    """What an element prints: on element 0 the text of every process, on the others nothing.
+    """The output of an element: on element 0 the text of every process, on the others nothing.
 
     stream : where to; bytes are written unchanged where it takes bytes.
     """

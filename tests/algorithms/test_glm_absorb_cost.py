@@ -1,4 +1,4 @@
-"""What absorbed effects cost: supersteps and words, counted, with values, without, and as `cost` has them."""
+"""The cost of absorbed effects: supersteps and words, counted, with values, without, and as `cost` has them."""
 
 from __future__ import annotations
 

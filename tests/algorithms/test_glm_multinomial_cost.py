@@ -1,4 +1,4 @@
-"""What a multinomial fit costs: supersteps and words, counted, with values, without, and as `cost` has them."""
+"""The cost of a multinomial fit: supersteps and words, counted, with values, without, and as `cost` has them."""
 
 from __future__ import annotations
 
