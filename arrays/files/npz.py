@@ -121,15 +121,18 @@ def _in_bytes(block: np.ndarray) -> list[Any]:
     return [np.ascontiguousarray(block).reshape(-1).view(np.uint8).data]
 
 
-def member_bytes(shape: Shape, dtype: DType, block: np.ndarray | None) -> tuple[list[Any], int]:
+def member_bytes(
+    shape: Shape, dtype: DType, block: np.ndarray | None, *, fortran: bool = False
+) -> tuple[list[Any], int]:
     """Return this process's share of a .npy file in pieces, and its size in bytes; process 0 has the header.
 
     block : this process's elements, which follow those of the processes before in the file; None: it has none.
+    fortran : whether they are in Fortran's order; the block is given with its axes in reverse order then.
     """
     head = io.BytesIO()
     if world().pid == 0:
         np.lib.format.write_array_header_2_0(
-            head, {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+            head, {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": fortran, "shape": shape}
         )
     size = head.tell() + (0 if block is None else prod(block.shape) * dtype.itemsize)
     return [head.getvalue(), *([] if block is None or not block.size else _in_bytes(block))], size

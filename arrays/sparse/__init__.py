@@ -14,7 +14,7 @@ processes have about as many entries; arrays of more axes (`CooArray`) by ranges
 from bsp.arrays.sparse.array import SparseArray
 from bsp.arrays.sparse.coo import CooArray, as_coo
 from bsp.arrays.sparse.creation import diags, eye, from_coo, from_local, from_scipy, of_function, random
-from bsp.arrays.sparse.files import load, read_edges, read_mtx, read_npz, save_npz, write_mtx
+from bsp.arrays.sparse.files import load, read_coordinates, read_edges, read_mtx, read_npz, save_npz, write_mtx
 from bsp.arrays.sparse.joining import hstack, kron, vstack
 from bsp.arrays.sparse.local import LocalOperator
 from bsp.arrays.sparse.model import model
@@ -23,8 +23,8 @@ from bsp.arrays.sparse.pattern import Pattern
 
 __all__ = [
     "CooArray", "LocalOperator", "Pattern", "SparseArray", "as_coo", "diags", "eye", "from_coo", "from_local",
-    "from_scipy", "hstack", "kron", "load", "matmul", "model", "of_function", "random", "read_edges", "read_mtx",
-    "read_npz", "save_npz", "vstack", "write_mtx",
+    "from_scipy", "hstack", "kron", "load", "matmul", "model", "of_function", "random", "read_coordinates",
+    "read_edges", "read_mtx", "read_npz", "save_npz", "vstack", "write_mtx",
 ]  # fmt: skip
 
 

@@ -241,12 +241,16 @@ class SparseArray(SparseBase):
         work = do.AT_ROWS if by_row != self._flipped else do.AT_COLUMNS
         return wrap(do.applied(work, self._pattern, [x._node], x.dtype, x.shape[1] if x.ndim == 2 else None))
 
-    @staticmethod
-    def __array_comprehension__(text: str, operands: dict[str, Any]) -> Any:
-        """Return what a comprehension with sparse operands describes."""
-        from bsp.arrays.sparse.comprehended import comprehended
+    def _along(self, axes: tuple[int, ...], x: Array) -> Array:
+        if len(axes) == 1:
+            return self._gathered(x, axes == (0,))
+        return self._at_entries(x if axes == (0, 1) else x.T)
 
-        return comprehended(text, operands)
+    def _has_places_of(self, other: SparseBase) -> bool:
+        return (
+            isinstance(other, SparseArray) and self._flipped == other._flipped
+            and self.pattern.outline is other.pattern.outline
+        )  # fmt: skip
 
     # --------------------------------------------------------------------------- reductions
 

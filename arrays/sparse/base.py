@@ -81,6 +81,24 @@ class SparseBase:
         """Return the elements of a dense array, which broadcasts to this shape, at the places of the entries.  Lazy."""
         raise NotImplementedError
 
+    def _along(self, axes: tuple[int, ...], x: Array) -> Array:
+        """Return the elements of a dense array at the positions of the entries along some axes.  Lazy.
+
+        x : has the lengths of these axes, in their order, and one more axis at most, which the result has too.
+        """
+        raise NotImplementedError
+
+    def _has_places_of(self, other: SparseBase) -> bool:
+        """Return whether another array has entries at the same places, in the same order."""
+        raise NotImplementedError
+
+    @staticmethod
+    def __array_comprehension__(text: str, operands: dict[str, Any]) -> Any:
+        """Return what a comprehension with sparse operands describes."""
+        from bsp.arrays.sparse.comprehended import comprehended
+
+        return comprehended(text, operands)
+
     def _with_sparse(self, other: SparseBase | ScipyMatrix, call: Callable[[Any, Any], Any], sign: str) -> Any:
         """Return `call`, which is scipy's operation, of this array and another sparse one.  Collective."""
         raise NotImplementedError

@@ -1,9 +1,10 @@
 """Comprehensions over sparse operands: their absent entries do not take part.
 
 An aggregate over A[i,k] becomes a vector over the entries of A, in which each operand has its elements at the entries'
-rows or columns, and which is combined over rows or columns.  So every expression that holds for dense operands holds
-for sparse ones, with the absent entries as the zero of the aggregate.  Where both indices of A are on the left, the
-result is sparse and has the places of A.  Products of two sparse operands are those of `matmul`.
+positions along some of the axes, and which is combined along the axes that the aggregate is over.  So every expression
+that holds for dense operands holds for sparse ones, of any number of axes, with the absent entries as the zero of the
+aggregate.  Where all indices of A are on the left, the result is sparse and has the places of A.  Products of two
+sparse matrices are those of `matmul`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from bsp.arrays.comprehensions.names import aggregate_of, check_all_named, free
 from bsp.arrays.comprehensions.syntax import Comprehension, axes_of, parsed
 from bsp.arrays.errors import ArrayError
 from bsp.arrays.sparse.array import SparseArray
+from bsp.arrays.sparse.base import SparseBase
+from bsp.arrays.sparse.creation import as_sparse
 from bsp.arrays.sparse.semirings import Semiring
 
 _ADD: dict[str, np.ufunc] = {
@@ -55,9 +58,9 @@ class _Sparse:
         read = self.read
         subscripts = self._sparse_in(read.right)
         for node in subscripts:
-            row, column = self._pair(node)
-            if row in self.left and column in self.left:
-                return self._placed(node, row, column)
+            names = self._indices(node)
+            if set(names) <= set(self.left):
+                return self._placed(node, names)
         calls = [call for call in _outermost(read.right) if self._sparse_in(call)]
         inside = {id(node) for call in calls for node in self._sparse_in(call)}
         for node in subscripts:
@@ -83,32 +86,34 @@ class _Sparse:
         return [
             each for each in ast.walk(node)
             if isinstance(each, ast.Subscript) and isinstance(each.value, ast.Name)
-            and isinstance(self.operands.get(each.value.id), SparseArray)
+            and isinstance(self.operands.get(each.value.id), SparseBase)
         ]  # fmt: skip
 
-    def _array(self, node: ast.Subscript) -> SparseArray:
+    def _array(self, node: ast.Subscript) -> Any:
         assert isinstance(node.value, ast.Name)
-        found: SparseArray = self.operands[node.value.id]
-        return found
+        return self.operands[node.value.id]
 
-    def _pair(self, node: ast.Subscript) -> tuple[str, str]:
-        """Return the two indices of a sparse operand."""
-        axes = axes_of(node)
+    def _indices(self, node: ast.Subscript) -> list[str]:
+        """Return the indices of a sparse operand, by axis."""
+        axes, ndim = axes_of(node), self._array(node).ndim
         names = [each.id for each in axes if isinstance(each, ast.Name) and each.id not in self.operands]
-        if len(axes) != 2 or len(set(names)) != 2:
-            raise self.read.mistake(node, "a sparse operand has two different plain indices, as in A[i,k]")
-        return names[0], names[1]
+        if len(axes) != ndim or len(set(names)) != ndim:
+            many = {1: "one plain index", 2: "two different plain indices, as in A[i,k]"}
+            raise self.read.mistake(
+                node, f"a sparse operand of {ndim} axes has {many.get(ndim, f'{ndim} different plain indices')}"
+            )
+        return names
 
     # ------------------------------------------------------------------------------- results
 
-    def _placed(self, node: ast.Subscript, row: str, column: str) -> SparseArray:
+    def _placed(self, node: ast.Subscript, names: list[str]) -> Any:
         """Return the sparse result that has the places of a sparse operand."""
-        if len(self.left) != 2:
+        if set(self.left) != set(names):
             raise self.read.mistake(node, "the result has the places of this: its indices alone are on the left")
         places = self._array(node)
-        at = _AtEntries(self, places, row, column, None)
+        at = _AtEntries(self, places, names, None)
         found = places.with_entries(_evaluated([at.entry], at.visit(deepcopy(self.read.right)), at.operands))
-        return found if self.left == [row, column] else found.T
+        return _turned(found, [names.index(each) for each in self.left])
 
     def _over(self, call: ast.Call) -> tuple[str, ast.expr, list[str]]:
         """Return the aggregate's name, its expression, and the indices that it is over."""
@@ -136,30 +141,33 @@ class _Sparse:
         """Return an aggregate over the entries of a sparse operand, and the indices of its axes."""
         how, body, over = self._over(call)
         node = self._sparse_in(body)[0]
-        row, column = self._pair(node)
-        places = self._array(node)
-        if row not in over:  # turned so that what it is over comes last
-            row, column, places = column, row, places.T
-        row, column, places = (column, row, places.T) if column not in over else (row, column, places)
-        plain = self._product(how, body, over, row, column)
-        if plain is not None:
-            return plain
-        at = _AtEntries(self, places, row, column, how)
-        rest = [name for name in over if name not in (row, column)]
+        names, places = self._indices(node), self._array(node)
+        axes = tuple(axis for axis, name in enumerate(names) if name in over)
+        if len(axes) == 1 and len(names) == 2 and isinstance(places, SparseArray):
+            row, column = names if axes == (1,) else names[::-1]
+            plain = self._product(how, body, over, row, column)
+            if plain is not None:
+                return plain
+        at = _AtEntries(self, places, names, how)
+        rest = [name for name in over if name not in names]
         inside = self._names(body)
-        kept = [name for name in self.left if name in inside and name not in (row, column)]
+        kept = [name for name in self.left if name in inside and name not in names]
         right = at.visit(deepcopy(body))
         if rest:
             right = ast.Call(_subscript(how, rest), [right], [])
-        if row in over:
+        if len(axes) == len(names):
             whole = ast.Call(_subscript(how, [at.entry]), [right], [])
             return _evaluated(kept, whole, at.operands), kept
+        own = [name for name in names if name not in over]
         if len(kept) > 1:
-            raise self.read.mistake(call, f"beside {row!r} it has the indices {', '.join(kept)}: at most one")
+            raise self.read.mistake(
+                call, f"beside {', '.join(map(repr, own))} it has the indices {', '.join(kept)}: at most one"
+            )
         values = _evaluated([at.entry, *kept], right, at.operands)
         semiring = Semiring(_ADD[how])
         dtype = semiring.add.reduce(np.zeros(1, values.dtype)).dtype
-        return places._over((1,), semiring.add, semiring.zero_of(dtype), values.astype(dtype)), [row, *kept]
+        found = places._over(axes, semiring.add, semiring.zero_of(dtype), values.astype(dtype))
+        return found, [*own, *kept]
 
     def _product(
         self, how: str, body: ast.expr, over: list[str], row: str, column: str
@@ -178,7 +186,7 @@ class _Sparse:
         if len(axes) != len(axes_of(other)) or len(set(axes)) != len(axes) or column not in axes or row in axes:
             return None
         a = self._array(first[0])
-        a = a if self._pair(first[0]) == (row, column) else a.T
+        a = a if self._indices(first[0]) == [row, column] else a.T
         x = asarray(self.operands[other.value.id])  # type: ignore[attr-defined]
         if x.ndim != len(axes) or x.ndim > 2 or any(name in self.operands for name in axes):
             return None
@@ -192,9 +200,12 @@ class _Sparse:
         """Return the sparse product of two sparse operands; None if the aggregate is none."""
         how, body, over = self._over(call)
         subscripts = self._sparse_in(body)
-        pairs = [self._pair(node) for node in subscripts]
+        pairs = [self._indices(node) for node in subscripts]
         if len(pairs) != 2 or set(pairs[0]) == set(pairs[1]):
             return None
+        for node in subscripts:
+            if self._array(node).ndim != 2:
+                raise self.read.mistake(node, "a product of two sparse operands is one of matrices: see `tensordot`")
         read, common = self.read, set(pairs[0]) & set(pairs[1])
         sides = [body.left, body.right] if isinstance(body, ast.BinOp) else getattr(body, "args", [])
         if sides != subscripts or len(common) != 1 or set(over) != common or len(self.left) != 2:
@@ -207,7 +218,7 @@ class _Sparse:
         if multiply is None:
             raise read.mistake(body, f"{read.words(body)} is no product of a semiring")
         (shared,) = common
-        a, b = (_summed(self._array(node), how) for node in subscripts)
+        a, b = (_summed(as_sparse(self._array(node)), how) for node in subscripts)
         a, row = (a, pairs[0][0]) if pairs[0][1] == shared else (a.T, pairs[0][1])
         b = b if pairs[1][0] == shared else b.T
         try:
@@ -220,18 +231,18 @@ class _Sparse:
 class _AtEntries(ast.NodeTransformer):
     """Turns an expression of the indices of a sparse operand into one of its entries.
 
-    places : the operand, whose rows are index `row` and whose columns are index `column`.
+    places : the operand, whose axes have the indices `names`.
     operands : those of the new expression, over the index `entry`.
     """
 
-    def __init__(self, whole: _Sparse, places: SparseArray, row: str, column: str, how: str | None) -> None:
-        self.whole, self.places, self.how = whole, places, how
-        self.sides = {row: 0, column: 1}
+    def __init__(self, whole: _Sparse, places: Any, names: list[str], how: str | None) -> None:
+        self.whole, self.places, self.names, self.how = whole, places, names, how
+        self.sides = {name: axis for axis, name in enumerate(names)}
         self.entry = "entry"
         while self.entry in whole.operands or self.entry in whole.read.text:
             self.entry += "_"
         self.operands: dict[str, Any] = {
-            name: each for name, each in whole.operands.items() if not isinstance(each, SparseArray)
+            name: each for name, each in whole.operands.items() if not isinstance(each, SparseBase)
         }
 
     def _new(self, array: Array, axes: Iterable[ast.expr] = ()) -> ast.Subscript:
@@ -256,7 +267,7 @@ class _AtEntries(ast.NodeTransformer):
         if node.id not in self.sides:
             return node
         side = self.sides[node.id]
-        return self._new(self.places._gathered(arange(self.places.shape[side]), side == 0))
+        return self._new(self.places._along((side,), arange(self.places.shape[side])))
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         """Replace an operand by its elements at the entries."""
@@ -264,7 +275,7 @@ class _AtEntries(ast.NodeTransformer):
         if not isinstance(node.value, ast.Name) or node.value.id not in self.whole.operands:
             return node
         value, axes = self.whole.operands[node.value.id], axes_of(node)
-        if isinstance(value, SparseArray):
+        if isinstance(value, SparseBase):
             return self._new(_summed(self._same_places(node, value), self.how).entries)
         at = {
             k: self.sides[each.id] for k, each in enumerate(axes)
@@ -278,29 +289,37 @@ class _AtEntries(ast.NodeTransformer):
         if not at:
             return node
         x = asarray(value)
-        if x.ndim != len(axes) or x.ndim > 2 or len(set(at.values())) != len(at):
+        rest = [axis for axis in range(len(axes)) if axis not in at]
+        if x.ndim != len(axes) or len(rest) > 1 or len(set(at.values())) != len(at):
             raise read.mistake(node, f"{node.value.id} has shape {x.shape}: at the entries of a sparse operand there "
-                               "are vectors and matrices, each index once")  # fmt: skip
+                               "are arrays with its indices, each once, and one other index at most")  # fmt: skip
         for k, side in at.items():
             if x.shape[k] != self.places.shape[side]:
                 raise read.mistake(node, f"shapes {x.shape} and {self.places.shape} do not fit")
-        if len(at) == 2:
-            return self._new(self.places._at_entries(x if at[0] == 0 else x.T))
-        ((axis, side),) = at.items()
-        return self._new(self.places._gathered(x.T if axis else x, side == 0), axes[:axis] + axes[axis + 1 :])
+        turned = x.transpose([*at, *rest])
+        if rest and len(at) == 2 and isinstance(self.places, SparseArray):
+            raise read.mistake(node, f"{node.value.id} has shape {x.shape}: at the entries of a matrix there are "
+                               "vectors and matrices")  # fmt: skip
+        return self._new(self.places._along(tuple(at.values()), turned), [axes[axis] for axis in rest])
 
-    def _same_places(self, node: ast.Subscript, value: SparseArray) -> SparseArray:
-        row, column = self.whole._pair(node)
-        if set(self.sides) != {row, column}:
+    def _same_places(self, node: ast.Subscript, value: Any) -> Any:
+        names = self.whole._indices(node)
+        if set(self.names) != set(names):
             raise self.whole.read.mistake(node, "two sparse operands of other indices: C[i,j] = sum(A[i,k] * B[k,j])")
-        value = value if self.sides[row] == 0 else value.T
-        mine, theirs = self.places, value
-        if mine._flipped != theirs._flipped or mine.pattern.outline is not theirs.pattern.outline:
+        value = _turned(value, [names.index(each) for each in self.names])
+        if not self.places._has_places_of(value):
             raise self.whole.read.mistake(node, "its places are not those of the other sparse operand")
         return value
 
 
-def _summed(a: SparseArray, how: str | None) -> SparseArray:
+def _turned(a: Any, order: list[int]) -> Any:
+    """Return a sparse array with its axes in another order."""
+    if order == sorted(order):
+        return a
+    return a.T if isinstance(a, SparseArray) else a.transpose(order)
+
+
+def _summed(a: Any, how: str | None) -> Any:
     """Return an array whose products do not overflow in a sum."""
     if how not in ("sum", "prod"):
         return a

@@ -12,7 +12,8 @@ A * dense, A.sum(axis=0)   lazy: a word for each distinct position, along the ax
                            sends these positions once, S = 2 more
 A + B, A * B               two words for each entry of the array with fewer of them, but for those that are where the
                            other one's are; S = 2
-A[part]                    nothing moves but after a negative step, and where entries become uneven; S = 1
+A[part]                    nothing moves but after a negative step or positions that do not ascend, and where entries
+                           become uneven; S = 1
 A.reshape(...)             nothing; after a transpose two words for each entry, as for `from_coo`
 A.tensordot(B)             that of turning both into matrices, 3 words for each entry, and of their product
 """
@@ -37,14 +38,16 @@ from bsp.arrays.sparse import operations as do
 from bsp.arrays.sparse.array import SparseArray
 from bsp.arrays.sparse.base import ScipyMatrix, SparseBase
 from bsp.arrays.sparse.creation import from_coo
-from bsp.arrays.sparse.pattern import checked_indices, even
+from bsp.arrays.sparse.indices import checked_indices, positions_of
+from bsp.arrays.sparse.pattern import even
 from bsp.arrays.sparse.places import PlacedEntries, Places, checked_shape, dealt, placed, raveled, unraveled
+from bsp.arrays.sparse.semirings import Semiring
 from bsp.cost.units import in_bytes
 
 if TYPE_CHECKING:
-    from bsp.arrays.typing import ArrayLike, Index, Int
+    from bsp.arrays.typing import ArrayLike, Index, Int, Scalar
 
-_Part = range | int  # of an axis: positions that stay, or the one that is taken
+_Part = range | int | np.ndarray  # of an axis: positions that stay, or the one that is taken
 
 
 class CooArray(SparseBase):
@@ -176,21 +179,30 @@ class CooArray(SparseBase):
         bare = x.reshape([x.shape[axis - first] for axis in kept])
         if not kept:
             return bare
-        axes, bare = self._stored(kept, bare)
-        return wrap(do.applied(do.AT_COLUMNS, self._places.pattern(axes), [bare.reshape(-1)._node], x.dtype))
+        return self._along(tuple(kept), bare)
 
-    def _stored(self, axes: Sequence[int], x: Array) -> tuple[tuple[int, ...], Array]:
-        """Return the places' axes for some of the array's, ascending, and a dense array of the latter so turned."""
-        order = np.argsort([self._axes[axis] for axis in axes])
-        return tuple(self._axes[axes[k]] for k in order), x.transpose(order.tolist())
+    def _along(self, axes: tuple[int, ...], x: Array) -> Array:
+        order = np.argsort([self._axes[axis] for axis in axes]).tolist()  # that of the places
+        wide = x.shape[len(axes)] if x.ndim > len(axes) else None
+        turned = x.transpose([*order, *range(len(axes), x.ndim)])
+        flat = turned.reshape([prod(turned.shape[: len(axes)]), *turned.shape[len(axes) :]])
+        pattern = self._places.pattern(tuple(self._axes[axes[k]] for k in order))
+        return wrap(do.applied(do.AT_COLUMNS, pattern, [flat._node], x.dtype, wide))
+
+    def _has_places_of(self, other: SparseBase) -> bool:
+        if not isinstance(other, CooArray) or self._axes != other._axes:
+            return False
+        mine, theirs = self._places, other._places
+        return (mine.shape, mine.entries, mine.name) == (theirs.shape, theirs.entries, theirs.name)
 
     def _over(self, axes: tuple[int, ...], ufunc: np.ufunc, empty: Any, entries: Array) -> Array:
         stored = [self._axes[axis] for axis in range(self.ndim) if axis not in axes]
         kept = tuple(sorted(stored))
         work = do.combining(ufunc, empty, "columns")
-        flat = wrap(do.applied(work, self._places.pattern(kept), [entries._node], entries.dtype))
-        found = flat.reshape([self._places.shape[axis] for axis in kept])
-        return found.transpose([kept.index(axis) for axis in stored])
+        wide = entries.shape[1] if entries.ndim == 2 else None  # one more axis of the result
+        flat = wrap(do.applied(work, self._places.pattern(kept), [entries._node], entries.dtype, wide))
+        found = flat.reshape([*[self._places.shape[axis] for axis in kept], *entries.shape[1:]])
+        return found.transpose([*[kept.index(axis) for axis in stored], *range(len(kept), found.ndim)])
 
     def _with_sparse(self, other: SparseBase | ScipyMatrix, call: Callable[[Any, Any], Any], sign: str) -> CooArray:
         second = as_coo(other)
@@ -223,11 +235,13 @@ class CooArray(SparseBase):
 
     def tensordot(
         self, other: SparseBase | ScipyMatrix | ArrayLike,
-        axes: int | tuple[int | Sequence[int], int | Sequence[int]] = 2,
+        axes: int | tuple[int | Sequence[int], int | Sequence[int]] = 2, *, add: np.ufunc = np.add,
+        multiply: Callable[..., Any] = np.multiply, zero: Scalar | None = None,
     ) -> Any:  # fmt: skip
-        """Return the sum of products along pairs of axes, as numpy.tensordot.  Collective.
+        """Return the sum of products along pairs of axes, as numpy.tensordot, in any semiring.  Collective.
 
         axes : how many of the last axes of the array, and first ones of the other; or the axes of each.
+        add, multiply, zero : of the semiring, as in `bsp.arrays.sparse.matmul`.
         With a dense array the result is dense and lazy, else a CooArray, or a number without axes.
         Memory: besides the entries a word for each position along the axes that are paired, or those that are not,
         whichever are more, on all processes together.
@@ -245,9 +259,11 @@ class CooArray(SparseBase):
             turned = second.transpose([*theirs, *right]).reshape(
                 matrix.shape[1], prod(second.shape[axis] for axis in right)
             )
-            return (matrix @ turned).reshape(shape)
-        product = matrix @ second._matrix(theirs, right)
-        return product.tocoo().reshape(shape) if shape else product.sum()
+            return matrix.dot(turned, add=add, multiply=multiply, zero=zero).reshape(shape)
+        product = matrix.dot(second._matrix(theirs, right), add=add, multiply=multiply, zero=zero)
+        if shape:
+            return product.tocoo().reshape(shape)
+        return product.entries[0] if product.nnz else asarray(Semiring(add, multiply, zero).zero_of(product.dtype))
 
     def __matmul__(self, other: Any) -> Any:
         """Return the products of the last axis with the first one of a vector or matrix: see `tensordot`."""
@@ -265,22 +281,31 @@ class CooArray(SparseBase):
     # ------------------------------------------------------------------------------- indexing
 
     def __getitem__(self, key: Index) -> Any:
-        """Return a part by integers, slices, `...` and None, as NumPy; a number where all are integers.  Collective.
+        """Return a part, as NumPy does; a number where all indices are integers.  Collective.
 
-        Entries stay where they are, but after negative steps, or if a process would have more than twice an even share.
+        key : integers, slices, `...`, None, and for one axis a mask or positions, which every process has.
+        Entries stay where they are, but after negative steps and positions that do not ascend, or if a process would
+        have more than twice an even share.
         """
         parts, added = _parts_of(key, self.shape)
         places = self._places
         kept = np.ones(len(places.positions), bool)
         at: dict[int, np.ndarray] = {}  # by axis of the places: where entries are in the part
+        listed: tuple[int, np.ndarray] | None = None
         for axis, part in zip(self._axes, parts, strict=True):
             own = places.coordinates[axis]
             if isinstance(part, int):
                 kept &= own == part
-            else:
+            elif isinstance(part, range):
                 at[axis], rest = np.divmod(own - part.start, part.step)
                 kept &= (rest == 0) & (at[axis] >= 0) & (at[axis] < len(part))
-        here, values = world(), self._own()[kept]
+            else:
+                listed = axis, part
+        taken = np.flatnonzero(kept)
+        if listed is not None:
+            axis, part = listed
+            taken, at[axis] = _listed(places.coordinates[axis], taken, part)
+        here, values = world(), self._own()[taken]
         if not at and not added:
             found = [each for each in here.private.allgather(list(values)) if each]
             return found[0][0] if found else self.dtype.type(0)
@@ -288,12 +313,25 @@ class CooArray(SparseBase):
         lengths = {axis: len(part) for axis, part in zip(self._axes, parts, strict=True) if not isinstance(part, int)}
         shape = (*[lengths[axis] for axis in left], *[1] * len(added))
         nothing = np.zeros(len(values), np.int64)  # no axis may be left
-        own = raveled([nothing, *[at[axis][kept] for axis in left]], (1, *shape[: len(left)]))
+        inside = {axis: each if listed is not None and axis == listed[0] else each[taken] for axis, each in at.items()}
+        own = raveled([nothing, *[inside[axis] for axis in left]], (1, *shape[: len(left)]))
         order = [left.index(axis) for axis in self._axes if axis in at]
         for number, axis in enumerate(added):
             order.insert(axis, len(left) + number)
-        ascends = all(isinstance(part, int) or part.step > 0 for part in parts)
+        ascends = all(isinstance(part, int) or (np.diff(part) > 0).all() for part in parts)
         return CooArray(*_unwrapped((placed if ascends else dealt)(here, shape, PlacedEntries(own, values))), order)
+
+
+def _listed(own: np.ndarray, taken: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return which entries are at listed positions, and at which places of the list; once for each place.
+
+    own : the entries' positions.  taken : numbers of the entries that take part.
+    """
+    order = np.argsort(positions, kind="stable")
+    low, high = (np.searchsorted(positions[order], own[taken], side) for side in ("left", "right"))
+    counts = high - low
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(taken, counts), order[np.repeat(low, counts) + within]
 
 
 def _unwrapped(found: tuple[Places, Array]) -> tuple[Places, Node]:
@@ -378,6 +416,10 @@ def _pairs(axes: Any, mine: int, theirs: int) -> tuple[tuple[int, ...], tuple[in
     return found
 
 
+def _is_vector(key: Any) -> bool:
+    return bool(getattr(key, "ndim", 0))
+
+
 def _parts_of(key: Any, shape: Shape) -> tuple[list[_Part], list[int]]:
     """Return the part of each axis that a key takes, and where the result has new axes."""
     keys = list(key) if isinstance(key, tuple) else [key]
@@ -393,17 +435,19 @@ def _parts_of(key: Any, shape: Shape) -> tuple[list[_Part], list[int]]:
     added: list[int] = []
     for each in keys:
         if each is None:
-            added.append(len(added) + sum(isinstance(part, range) for part in parts))
+            added.append(len(added) + sum(not isinstance(part, int) for part in parts))
             continue
         axis = len(parts)
         length = shape[axis]
         if isinstance(each, slice):
             parts.append(range(length)[each])
-        elif isinstance(each, SupportsIndex) and not isinstance(each, (bool, np.bool_, np.ndarray)):
+        elif isinstance(each, SupportsIndex) and not isinstance(each, (bool, np.bool_)) and not _is_vector(each):
             at = each.__index__()
             if not -length <= at < length:
                 raise IndexError(f"index {at} is out of bounds for axis {axis} of length {length}")
             parts.append(at % length)
         else:
-            raise ArrayError(f"index {each!r:.60} of axis {axis}: integers, slices, ... and None; or todense() first")
+            parts.append(positions_of(each, length, f"index of axis {axis}"))
+    if sum(isinstance(part, np.ndarray) for part in parts) > 1:
+        raise ArrayError("positions or masks of two axes, which NumPy would pair: take them one after the other")
     return parts, added

@@ -17,7 +17,8 @@ from bsp.arrays.errors import ArrayError
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.sparse.array import ScipyMatrix, SparseArray, of_rows
 from bsp.arrays.sparse.base import SparseBase
-from bsp.arrays.sparse.pattern import Bounds, checked_indices, even
+from bsp.arrays.sparse.indices import checked_indices
+from bsp.arrays.sparse.pattern import Bounds, even
 from bsp.arrays.sparse.semirings import combined_triples
 from bsp.arrays.typing import ArrayLike, DTypeLike
 
@@ -144,20 +145,31 @@ def of_triples(
     add : combines the values of one place.
     """
     shape = (bounds[-1], others[-1])
-    if here.nprocs > 1:
-        small = np.int32 if max(shape) < 2**31 else np.int64
-        owner = np.searchsorted(bounds, rows, side="right") - 1
-        order = np.argsort(owner, kind="stable")
-        cuts = np.searchsorted(owner[order], np.arange(here.nprocs + 1))
-        parts = [np.ascontiguousarray(each[order]) for each in (rows.astype(small), columns.astype(small), values)]
-        out = [(dest, part[a:b]) for dest, (a, b) in enumerate(pairwise(cuts)) if a < b for part in parts]
-        arrived = [each for _, each in here.exchange(_TRIPLES, out)]
-        rows, columns, values = (np.concatenate([part[:0], *arrived[k::3]]) for k, part in enumerate(parts))
+    owner = np.searchsorted(bounds, rows, side="right") - 1
+    rows, columns, values = sent_to(here, owner, rows, columns, values, max(shape))
     low = bounds[here.pid]
     own_shape = (bounds[here.pid + 1] - low, shape[1])
     if add is not np.add:
         return of_rows(combined_triples(rows - low, columns, values, own_shape, add), bounds, others)
     return of_rows(scipy.sparse.coo_array((values, (rows - low, columns)), shape=own_shape).tocsr(), bounds, others)
+
+
+def sent_to(
+    here: World, owner: np.ndarray, rows: np.ndarray, columns: np.ndarray, values: np.ndarray, longest: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """Return the triples that all processes send to this one: to `owner` each.  Collective, S = 1.
+
+    longest : the length of the longer axis, for the size of indices.
+    """
+    if here.nprocs == 1:
+        return rows, columns, values
+    small = np.int32 if longest < 2**31 else np.int64
+    order = np.argsort(owner, kind="stable")
+    cuts = np.searchsorted(owner[order], np.arange(here.nprocs + 1))
+    parts = [np.ascontiguousarray(each[order]) for each in (rows.astype(small), columns.astype(small), values)]
+    out = [(dest, part[a:b]) for dest, (a, b) in enumerate(pairwise(cuts)) if a < b for part in parts]
+    arrived = [each for _, each in here.exchange(_TRIPLES, out)]
+    return tuple(np.concatenate([part[:0], *arrived[k::3]]) for k, part in enumerate(parts))  # type: ignore[return-value]
 
 
 def redealt(a: SparseArray, rows: Bounds, columns: Bounds) -> SparseArray:

@@ -21,7 +21,6 @@ from weakref import WeakValueDictionary
 import numpy as np
 from xxhash import xxh3_64
 
-from bsp.arrays.errors import ArrayError
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.expressions.graph import PARAM, DType, Kind, Node
 from bsp.arrays.expressions.layout import Axis, Layout, Shape, layout_of, replicated
@@ -322,20 +321,4 @@ def _restored(outline: Outline, indptr: np.ndarray, indices: np.ndarray, pid: in
     found = Pattern(outline, indptr, indices, pid)
     if far is not None:
         found._far = Far(_exchange(outline, far[0]), far[1], far[2], pid)
-    return found
-
-
-def checked_indices(indices: np.ndarray, length: int, what: str) -> np.ndarray:
-    """Return indices as integers; ArrayError, with the place, if they are no integers or any is out of range."""
-    found = np.asarray(indices)
-    if found.dtype.kind not in "iu":
-        if found.size:
-            raise ArrayError(f"{what}: indices are integers, not {found.dtype}")
-        found = found.astype(np.int64)
-    if found.size and (low := int(found.min()), high := int(found.max())) and (low < 0 or high >= length):
-        wrong = low if low < 0 else high
-        at = int(np.argmax(found == wrong))
-        raise ArrayError(
-            f"{what}: index {wrong} is out of range for length {length} (entry {at} of process {world().pid})"
-        )
     return found

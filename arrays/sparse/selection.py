@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from bsp.arrays.errors import ArrayError
 from bsp.arrays.execution.world import world
 from bsp.arrays.sparse.array import SparseArray, of_rows
 from bsp.arrays.sparse.creation import of_function
+from bsp.arrays.sparse.indices import positions_of
 from bsp.arrays.sparse.multiply import multiplied
 
 _ALL = slice(None)
@@ -61,18 +61,7 @@ def _rows(a: SparseArray, key: Any) -> SparseArray:
     elif _is_integer(key):
         chosen = np.array([_position(key, length)])
     else:
-        chosen = np.asarray(key.compute() if hasattr(key, "compute") else key)
-        if chosen.dtype == bool:
-            if chosen.shape != (length,):
-                raise IndexError(f"a mask of shape {chosen.shape} for {length} rows")
-            chosen = np.flatnonzero(chosen)
-        elif chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
-            raise ArrayError(f"rows of a sparse array: a slice, a mask or a vector of positions, not {key!r:.60}")
-        else:
-            wrong = chosen[(chosen < -length) | (chosen >= length)]
-            if wrong.size:
-                raise IndexError(f"index {wrong[0]} is out of bounds for length {length}")
-            chosen = chosen.astype(np.int64) % max(length, 1)
+        chosen = positions_of(key, length, "rows of a sparse array")
     if (np.diff(chosen) > 0).all():
         return _kept_columns(a.T, chosen).T if a._flipped else _kept_rows(a, chosen)
     ones = of_function((len(chosen), length), lambda low, high: _ones(chosen[low:high], length, a.dtype))

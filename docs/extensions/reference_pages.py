@@ -91,6 +91,12 @@ def groups() -> list[Group]:
         Group("random", "Random arrays: bsp.arrays.random", "bsp.arrays.random", exported("bsp.arrays.random")),
         Group("sparse", "Sparse matrices: bsp.arrays.sparse", "bsp.arrays.sparse", exported("bsp.arrays.sparse")),
         Group(
+            "partition",
+            "Partitions of sparse matrices: bsp.arrays.sparse.partition",
+            "bsp.arrays.sparse.partition",
+            exported("bsp.arrays.sparse.partition"),
+        ),
+        Group(
             "matmul",
             "Matrix products: bsp.algorithms.matmul",
             "bsp.algorithms.matmul",

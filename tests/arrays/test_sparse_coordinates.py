@@ -194,9 +194,35 @@ def test_parts_are_numpys(nprocs: int) -> None:
             assert A[at] == D[at]
             assert A.T[at[::-1]] == D[at]
         for wrong, error in (((0, 6), IndexError), ((0,) * 4, IndexError), ((..., ...), IndexError), (-6, IndexError),
-                             ([0, 1], ba.ArrayError), (True, ba.ArrayError), (1.0, ba.ArrayError)):  # fmt: skip
+                             (([0, 1], [0, 1]), ba.ArrayError), (True, IndexError), (1.0, ba.ArrayError),
+                             ([0, 5], IndexError), (([True],), IndexError), ([[0, 1]], ba.ArrayError)):  # fmt: skip
             with pytest.raises(error):
                 A[wrong]
+
+    bsp.run(main, nprocs=nprocs)
+
+
+LISTS: list[Any] = [
+    [0, 2, 4], [4, 0, 0, 2], [], [-1, 1], np.array([True, False, True, True, False]), (slice(None), [5, 1]),
+    (1, ..., [6, 0, 3, 3]), (slice(1, 4), [0, 1, 4], 2), (..., slice(None, None, -2), None, [1, 2]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("nprocs", PROCESSES)
+def test_masks_and_positions_are_numpys(nprocs: int) -> None:
+    shape = (5, 6, 7)
+    given_entries = entries_of(shape, 90, 11)
+    D = dense_of(shape, given_entries)
+
+    def main(proc: bsp.Process) -> None:
+        A = share(proc, shape, given_entries)
+        for key in LISTS:
+            # NumPy puts the axis of a list first if an integer stands before it: its axes are turned back
+            wanted = np.moveaxis(D[key], 0, -1) if isinstance(key, tuple) and key[0] == 1 else D[key]
+            wanted = D[:, :, key[2]][1:4][:, key[1]] if isinstance(key, tuple) and key[-1] == 2 else wanted
+            same(A[key], wanted)
+        same(A.T[:, [3, 0, 3]].T, D[:, [3, 0, 3]])
+        same(A[ba.asarray(np.array([2, 0]))], D[[2, 0]])
 
     bsp.run(main, nprocs=nprocs)
 
@@ -220,6 +246,103 @@ def test_tensordot_is_numpys(nprocs: int, axes: Any) -> None:
         same(A.tensordot(ba.asarray(E), axes), wanted)
         if isinstance(axes, tuple):
             same(A.T.tensordot(ss.coo_array(E), turned), np.tensordot(D.T, E, turned))
+
+    bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3, 5])
+@pytest.mark.parametrize("axes", [1, 2, ([0, 2], [2, 1]), ([0, 1, 2], [2, 0, 1])])
+def test_tensordot_in_other_semirings_leaves_absent_entries_out(nprocs: int, axes: Any) -> None:
+    """Compared with a loop over pairs of entries whose coordinates are the same along the axes."""
+    A_shape, B_shape = ((4, 3, 5), (3, 5, 4)) if axes != 1 else ((4, 3, 5), (5, 4, 2))
+    first, second = entries_of(A_shape, 25, 12), entries_of(B_shape, 25, 13)
+    D, E = dense_of(A_shape, first), dense_of(B_shape, second)
+    mine, theirs = ([1, 2], [0, 1]) if axes == 2 else ([2], [0]) if axes == 1 else axes
+    left, right = ([k for k in range(3) if k not in each] for each in (mine, theirs))
+    there = [np.zeros(each.shape, bool) for each in (D, E)]
+    for of, given_to in ((first, there[0]), (second, there[1])):
+        given_to[tuple(of[0])] = True
+    least, greatest = (np.full([*[A_shape[k] for k in left], *[B_shape[k] for k in right]], each)
+                       for each in (np.inf, -np.inf))  # fmt: skip
+    dense = least.copy()
+    for i in np.ndindex(A_shape):
+        for j in np.ndindex(B_shape):
+            if there[0][i] and [i[k] for k in mine] == [j[k] for k in theirs]:
+                at = (*[i[k] for k in left], *[j[k] for k in right])
+                dense[at] = min(dense[at], D[i] + E[j])
+                if there[1][j]:
+                    least[at] = min(least[at], D[i] + E[j])
+                    greatest[at] = max(greatest[at], min(D[i], E[j]))
+
+    def main(proc: bsp.Process) -> None:
+        A, B = share(proc, A_shape, first), share(proc, B_shape, second)
+        shortest = A.tensordot(B, axes, add=np.minimum, multiply=np.add)
+        widest = A.tensordot(B, axes, add=np.maximum, multiply=np.minimum)
+        for found, wanted in ((shortest, least), (widest, greatest)):
+            if isinstance(found, sparse.CooArray):
+                assert found.nnz == np.isfinite(wanted).sum()
+                np.testing.assert_array_equal(found.compute().toarray(), np.where(np.isfinite(wanted), wanted, 0))
+            else:
+                assert found.compute() == wanted
+        same(A.tensordot(E, axes, add=np.minimum, multiply=np.add), dense)
+        nothing = sparse.from_coo([np.zeros(0, int)] * 3, np.zeros(0), shape=A_shape)
+        if isinstance(axes, tuple) and len(mine) == 3:
+            assert nothing.tensordot(B, axes, add=np.minimum, multiply=np.add).compute() == np.inf
+
+    bsp.run(main, nprocs=nprocs)
+
+
+def entrywise(T: np.ndarray, there: np.ndarray, zero: float) -> np.ndarray:
+    """The values at the entries, and a zero elsewhere; there has the shape of the leading axes."""
+    return np.where(there.reshape(*there.shape, *[1] * (T.ndim - there.ndim)), T, zero)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 5])
+def test_comprehensions_are_numpys(nprocs: int) -> None:
+    shape = (4, 5, 6)
+    given_entries = entries_of(shape, 40, 14)
+    T = dense_of(shape, given_entries)
+    there = np.zeros(shape, bool)
+    there[tuple(given_entries[0])] = True
+    rng = np.random.default_rng(3)
+    x, B, C, M, K = (rng.integers(1, 9, each) * 1.0 for each in (6, (5, 3), (6, 3), (6, 4), (5, 4, 6)))
+    cases: list[tuple[str, Any]] = [
+        ("Y[i,r] = sum(T[i,j,k] * B[j,r] * C[k,r])", np.einsum("ijk,jr,kr->ir", T, B, C)),
+        ("Y[r,j] = sum(T[i,j,k] * C[k,r])", np.einsum("ijk,kr->rj", T, C)),
+        ("y[j,i] = sum(T[i,j,k] * x[k])", (T @ x).T),
+        ("y[i] = max(T[i,j,k] + M[k,i] - x[k])",
+         entrywise(T + M.T[:, None, :] - x, there, -np.inf).max((1, 2))),
+        ("y[k] = min(T[i,j,k] * K[j,i,k])", entrywise(T * K.swapaxes(0, 1), there, np.inf).min((0, 1))),
+        ("s = sum(T[i,j,k] * (i + 2 * k))", (T * (np.arange(4)[:, None, None] + 2 * np.arange(6))).sum()),
+        ("y[i] = sum(U[k,i,j] * T[i,j,k])", (T * T).sum((1, 2))),
+        ("y[i] = 2 * any(T[i,j,k] > 2) + any(M[k,i] > 20)", 2 * (there & (T > 2)).any((1, 2)) + 0),
+    ]  # fmt: skip
+    placed: list[tuple[str, Any]] = [
+        ("Y[i,j,k] = T[i,j,k] * x[k] - i", entrywise(T * x - np.arange(4)[:, None, None], there, 0.0)),
+        ("Y[k,i,j] = sum(T[i,j,k] * B[j,r] * C[k,r])",
+         np.transpose(entrywise(T * np.einsum("jr,kr->jk", B, C), there, 0.0), (2, 0, 1))),
+    ]  # fmt: skip
+
+    def main(proc: bsp.Process) -> None:
+        A = share(proc, shape, given_entries)
+        values = {"T": A, "U": A.transpose((2, 0, 1)), "x": x, "B": B, "C": C, "M": M, "K": K}
+
+        def found(text: str) -> Any:
+            return ba.comprehension(text, **{name: each for name, each in values.items() if f"{name}[" in text})
+
+        for text, wanted in cases:
+            np.testing.assert_allclose(found(text).compute(), wanted, rtol=1e-12, err_msg=text)
+        for text, wanted in placed:
+            made = found(text)
+            assert isinstance(made, sparse.CooArray)
+            np.testing.assert_allclose(made.todense().compute(), wanted, rtol=1e-12, err_msg=text)
+        for wrong, text in (("y[i] = sum(T[i,j])", "3 different plain indices"),
+                            ("y[i] = sum(T[i,j,j])", "3 different plain indices"),
+                            ("y[i,j] = T[i,j,k] * 2", "neither on the left nor in an aggregate"),
+                            ("y[i,l] = sum(T[i,j,k] * T[i,j,l])", "one of matrices: see"),
+                            ("Y[i,r,q] = sum(T[i,j,k] * B[j,r] * C[k,q])", "indices r, q: at most one")):  # fmt: skip
+            with pytest.raises(ba.errors.ComprehensionError, match=text):
+                found(wrong)
 
     bsp.run(main, nprocs=nprocs)
 

@@ -19,7 +19,7 @@ from thinning import examples
 import bsp
 from bsp.arrays import sparse
 from bsp.arrays.errors import FileError, FormatError, NoSuchFile, PlanTooLarge
-from bsp.arrays.sparse.market import entries_of
+from bsp.arrays.sparse.files.market_lines import entries_of
 
 PROCESSES = [1, 2, 3, 7]
 
@@ -339,3 +339,72 @@ def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory,
             assert market.nnz == each.nnz
 
     bsp.run(main, nprocs=nprocs)
+
+
+# ------------------------------------------------------------------------------- any number of axes
+
+
+def tensor(shape: tuple[int, ...], dtype: Any = float) -> ss.coo_array:
+    rng = np.random.default_rng(4)
+    values = rng.integers(-9, 10, shape) * (rng.random(shape) < 0.3) / (7 if np.dtype(dtype).kind == "f" else 1)
+    return ss.coo_array(values.astype(dtype))
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+@pytest.mark.parametrize("nprocs", PROCESSES)
+def test_npz_of_any_number_of_axes_is_scipys(tmp_path: Path, compressed: bool, nprocs: int) -> None:
+    for k, whole in enumerate([tensor((4, 5, 6)), tensor((3, 0, 2)), tensor((9,)), tensor((2, 3, 2, 5), np.int32),
+                               tensor((5, 7))]):  # fmt: skip
+        theirs, ours = tmp_path / f"{k}.npz", tmp_path / f"{k}-own.npz"
+        ss.save_npz(theirs, whole, compressed=compressed)
+
+        def main(proc: bsp.Process) -> Any:
+            found = sparse.load(theirs)
+            if whole.ndim == 2:
+                assert isinstance(found, sparse.SparseArray)
+            sparse.save_npz(ours, found.tocoo(), compressed=compressed)
+            again = sparse.read_npz(ours)
+            return found.compute(), again.compute()
+
+        for found in bsp.run(main, nprocs=nprocs)[-1]:
+            equal(found, whole)
+        equal(ss.load_npz(ours), whole)
+
+
+@pytest.mark.parametrize("nprocs", PROCESSES)
+def test_lists_of_coordinates_have_a_column_for_each_axis(tmp_path: Path, nprocs: int) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    whole = tensor((4, 5, 6))
+    lines = ["# made by a test"]
+    lines += [f"{i + 1} {j + 1} {k + 1} {v!r}" for i, j, k, v in zip(*whole.coords, whole.data.tolist(), strict=True)]
+    text, table = tmp_path / "a.tns", tmp_path / "a.parquet"
+    text.write_text("\n".join(lines) + "\n")
+    columns = dict(zip("ijk", whole.coords, strict=True))
+    pq.write_table(pa.table({"v": whole.data, **columns}), table, row_group_size=7)
+
+    def main(proc: bsp.Process) -> Any:
+        listed = sparse.read_coordinates(text, (0, 1, 2), 3, base=1, shape=(4, 5, 6))
+        rows = sparse.read_coordinates(table, ("i", "j", "k"), "v")
+        counted = sparse.read_coordinates(text, (2, 0), base=1, dtype=np.int64)
+        assert (counted.shape, counted.sum().compute()) == ((6, 4), whole.nnz)
+        return listed.compute(), rows.compute()
+
+    for found in bsp.run(main, nprocs=nprocs)[-1]:
+        np.testing.assert_array_equal(found.toarray(), whole.toarray()[tuple(map(slice, found.shape))])
+        assert found.nnz == whole.nnz
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_mistakes_in_files_of_coordinates_have_their_places(tmp_path: Path, nprocs: int) -> None:
+    path = tmp_path / "a.tns"
+    path.write_text("1 1 1 2.5\n1 1 7 1\n2 x 1 1\n")
+    for shape, message in (((4, 5, 6), "line 2: coordinate 2 7 is none of 1 to 6"), (None, "line 3")):
+        read = lambda: sparse.read_coordinates(path, (0, 1, 2), 3, base=1, shape=shape)  # noqa: E731
+        path.write_text("1 1 1 2.5\n1 1 7 1\n2 x 1 1\n" if shape is None else "1 1 1 2.5\n1 1 7 1\n")
+        assert message in told(FormatError, read, nprocs)
+    with pytest.raises(ValueError, match=r"2 columns of coordinates for shape=.*: one for each axis"):
+        bsp.run(lambda proc: sparse.read_coordinates(path, (0, 1), shape=(1, 2, 3)), nprocs=1)
+    npz = tmp_path / "a.npz"
+    np.savez(npz, coords=np.zeros((2, 4), int), data=np.ones(4), shape=np.array([2, 2, 2]), format=np.array(b"coo"))
+    message = r"its member coords has the shape (2, 4), for 4 entries of 3 axes"
+    assert message in told(FormatError, lambda: sparse.read_npz(npz), nprocs)

@@ -10,6 +10,7 @@ import scipy.sparse as ss
 
 import bsp
 import bsp.arrays as ba
+from bsp.algorithms import krylov
 from bsp.arrays import sparse
 from bsp.arrays.sparse import partition
 
@@ -134,6 +135,69 @@ def test_a_run_moves_what_the_partition_says(graph: ss.csr_array, make: Any, npr
     assert max(last["h_sent"], last["h_received"]) == said.h
 
 
+# --------------------------------------------------------------------------------- two-dimensional blocks
+
+
+def power_law(n: int, seed: int = 0) -> ss.csr_array:
+    """About eight entries a row; a few rows and columns have entries nearly everywhere."""
+    rng = np.random.default_rng(seed)
+    rows, columns = ((n * rng.random(8 * n) ** 3).astype(int) for _ in range(2))
+    return ss.coo_array((rng.integers(1, 9, 8 * n) + 0.0, (rows, columns)), shape=(n, n)).tocsr()
+
+
+@pytest.mark.parametrize("p", [16, 64, 1024, 4096])
+def test_a_power_law_graph_by_blocks_moves_2n_over_the_root_of_p(p: int) -> None:
+    n = 16 * p
+    graph, deal = power_law(n), partition.of_owner(np.random.default_rng(1).permutation(n) % p, p)
+    said, root = deal.grid_product(graph), int(p**0.5)
+    assert said.h <= 2 * (n // root - n // p)
+    assert said.elements.messages.max() <= root - 1 and said.sums.messages.max() <= root - 1
+    assert said.h < deal.product(graph).h
+    assert said.balance < deal.product(graph).balance
+
+
+@pytest.mark.parametrize(("nprocs", "counts"), [(1, None), (3, None), (4, (1, 4)), (6, None), (6, (2, 3)), (16, None)])
+def test_products_by_blocks_are_those_of_the_matrix_and_move_what_is_said(nprocs: int, counts: Any) -> None:
+    n = 97
+    graph = power_law(n)
+    deal = partition.of_owner(np.random.default_rng(2).integers(0, nprocs, n), nprocs)
+    said = deal.grid_product(graph, counts)
+    x, wide = np.arange(n) + 0.5, np.arange(3.0 * n).reshape(n, 3)
+
+    def main(proc: bsp.Process, products: int) -> None:
+        A = sparse.from_scipy(graph)
+        B = deal.grid(A, counts)
+        assert (B.shape, B.dtype, B.nnz) == (graph.shape, graph.dtype, graph.nnz)
+        assert B.nnz == B.T.nnz
+        assert all((a == b).all() for pair in zip(deal.grid_product(A, counts), said, strict=True)
+                   for a, b in zip(*pair, strict=True))  # fmt: skip
+        ordered = ba.asarray(wide if deal.order is None else wide[deal.order])
+        np.testing.assert_allclose(deal.undone((B @ ordered)[:, 1]).compute(), graph @ wide[:, 1], rtol=1e-12)
+        v = deal.vector(x)
+        np.testing.assert_allclose(deal.undone(B.T @ v).compute(), graph.T @ x, rtol=1e-12)
+        np.testing.assert_allclose(deal.undone(B @ v).compute(), graph @ x, rtol=1e-12)
+        for _ in range(products):
+            (B @ v).persist()
+
+    def moved(products: int) -> int:
+        rows = bsp.predict(main, products, nprocs=nprocs, machine=bsp.Machine(p=nprocs)).per_superstep
+        return sum(max(each["h_sent"], each["h_received"]) for each in rows)
+
+    assert moved(2) - moved(1) == said.h
+
+
+def test_a_solver_takes_a_matrix_by_blocks() -> None:
+    graph = mesh(9, 9) * -1.0 + 6.0 * ss.eye_array(81)
+    deal, b = partition.bricks((9, 9), 4), np.linspace(1, 2, 81)
+
+    def main(proc: bsp.Process) -> None:
+        x, info = krylov.cg(deal.grid(sparse.from_scipy(graph)), deal.vector(b), rtol=1e-12)
+        assert info == 0
+        np.testing.assert_allclose(graph @ deal.undone(x).compute(), b, rtol=1e-10)
+
+    bsp.run(main, nprocs=4)
+
+
 # -------------------------------------------------------------------------------------------- mistakes
 
 
@@ -146,6 +210,8 @@ def test_mistakes_are_told() -> None:
         (lambda: partition.of_graph(ss.eye_array(3), 2, method="best"), "auto, hypergraph or bisection"),
         (lambda: partition.blocks(3, 2, [1, -1, 0]), "negative"),
         (lambda: partition.blocks(3, 2).product(ss.eye_array(4)), "do not fit"),
+        (lambda: partition.blocks(8, 4).grid_product(ss.eye_array(8), (3, 2)), "3 x 2 processes; there are 4"),
+        (lambda: partition.blocks(8, 4).grid_product(ss.eye_array(7)), "do not fit"),
     ]:
         with pytest.raises(ba.ArrayError, match=text):
             wrong()

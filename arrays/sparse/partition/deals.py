@@ -1,24 +1,11 @@
-"""Partitions: which process has which rows of a matrix and elements of a vector, and what a product then moves.
-
-A partition is an order of the positions and the bounds of the processes' shares of that order.  A matrix that is dealt
-by one is the same matrix with rows and columns in this order; vectors go the same way, and back:
-
-    deal = partition.bricks((100, 100, 100), 64)          # boxes of a mesh
-    B, c = deal.matrix(A), deal.vector(b)
-    x = deal.undone(krylov.cg(B, c)[0])
-    print(deal.product(A))                                # words out and in, h and balance, before anything runs
-
-In a product a process receives one word for each column of another process in which it has entries.  Cutting the graph
-of the matrix well makes these few: on a square mesh of n nodes h is 4·(n/p)^(1/2), on a cubic one 6·(n/p)^(2/3), on a
-hypercube (n log p)/p, and on an expander about n/p whatever the cut (McColl, section 1.6.2; McColl 1995).
-"""
+"""The class `Partition`, and the functions that make partitions: of ranges, boxes, hypercubes and graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -31,42 +18,11 @@ from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.layout import automatic
 from bsp.arrays.selection.selecting import take
 from bsp.arrays.sparse.array import SparseArray
-from bsp.arrays.sparse.bisection import bisected
 from bsp.arrays.sparse.creation import cut_evenly, of_triples
+from bsp.arrays.sparse.partition.bisection import bisected
+from bsp.arrays.sparse.partition.grid import GridMatrix, dealt_by_blocks, grid_shape, holder_of
+from bsp.arrays.sparse.partition.traffic import GridTraffic, ProductTraffic, product_traffic
 from bsp.arrays.sparse.pattern import Bounds, even, line
-from bsp.cost.units import counted
-
-
-class ProductTraffic(NamedTuple):
-    """Traffic of one product of a matrix and a vector, by process, in words of the vector's elements."""
-
-    out: np.ndarray  # words sent
-    into: np.ndarray  # words received
-    entries: np.ndarray  # of the matrix
-    messages: np.ndarray  # processes to which each sends
-
-    @property
-    def h(self) -> int:
-        """The size of the h-relation: the most words that a process sends or receives."""
-        return int(max(self.out.max(initial=0), self.into.max(initial=0)))
-
-    @property
-    def words(self) -> int:
-        """All words that move."""
-        return int(self.out.sum())
-
-    @property
-    def balance(self) -> float:
-        """The most entries of a process as a multiple of the mean."""
-        total = int(self.entries.sum())
-        return float(self.entries.max(initial=0) * len(self.entries) / total) if total else 1.0
-
-    def __repr__(self) -> str:
-        return (
-            f"product on {len(self.out)} processes: h = {counted(self.h, 'word')}, {counted(self.words, 'word')} "
-            f"in all, {counted(int(self.messages.max(initial=0)), 'message')} at most from one process, "
-            f"{self.balance:.2f} times the mean of entries on the fullest"
-        )
 
 
 class Partition:
@@ -129,6 +85,16 @@ class Partition:
             rows, columns = self.places[rows], self.places[columns]
         return of_triples(here, rows, columns, values, self.bounds, self.bounds)
 
+    def grid(self, a: SparseArray, counts: Sequence[int] | None = None) -> GridMatrix:
+        """Return a square sparse array in this order, dealt by two-dimensional blocks.  Collective.
+
+        counts : rows and columns of the grid of processes; by default as near to a square as p allows.
+        Its vectors are dealt as those of `matrix`: by `vector`.
+        Cost: H = three words for each entry that moves, once by rows and once by blocks; S = 8.
+        """
+        counts = grid_shape(counts, world().nprocs)
+        return dealt_by_blocks(world(), self.matrix(a), self.bounds, counts)
+
     def vector(self, x: Any) -> Array:
         """Return a vector in this order, dealt by it.  Collective.  Cost: H = n/p words."""
         array = asarray(x)
@@ -156,29 +122,39 @@ class Partition:
         a : a scipy.sparse matrix that the calling process has: local, for any number of shares; or a sparse array,
             whose rows every process then counts: collective, S = 1.
         """
-        if isinstance(a, SparseArray):
-            rows, columns, _ = a.triples()
-            counts, pairs = self._pairs(rows, columns, a.shape)
+        counts, (elements,) = self._counted(a, lambda row_owner, _: row_owner, 1)
+        return product_traffic(counts, *elements)
+
+    def grid_product(self, a: Any, counts: Sequence[int] | None = None) -> GridTraffic:
+        """Return what `grid(a, counts) @ x` will move in each product; the arguments are those of `product`."""
+        _, columns = grid_shape(counts, self.nprocs)
+        entries, (elements, sums) = self._counted(a, lambda row, column: holder_of(row, column, columns), 2)
+        return GridTraffic(product_traffic(entries, *elements), product_traffic(entries, *sums[::-1]))
+
+    def _counted(
+        self, a: Any, holder: Callable[[np.ndarray, np.ndarray], np.ndarray], axes: int
+    ) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        """Return the entries of each process, and by axis the owner and the holder of each position that moves.
+
+        holder : of entries, from the owners of their rows and columns.
+        axes : 1 for columns, 2 for columns and rows.
+        """
+        dealt = isinstance(a, SparseArray)
+        whole = None if dealt else scipy.sparse.coo_array(a)
+        rows, columns = a.triples()[:2] if whole is None else whole.coords
+        if a.shape != (self.length, self.length):
+            raise ArrayError(f"a partition of {self.length} positions and shape {a.shape} do not fit")
+        places = (columns, rows)[:axes]
+        owners = self.owner.astype(np.int64)
+        held = holder(owners[rows], owners[columns])
+        counts = np.bincount(held, minlength=self.nprocs)
+        pairs = [np.unique((held * self.length + each)[held != owners[each]]) for each in places]
+        if dealt:
             told = world().private.allgather((counts, pairs))
             counts = np.sum([each for each, _ in told], axis=0)
-            return self._traffic(counts, np.unique(np.concatenate([each for _, each in told])))
-        whole = scipy.sparse.coo_array(a)
-        rows, columns = whole.coords
-        return self._traffic(*self._pairs(rows, columns, whole.shape))
-
-    def _pairs(self, rows: np.ndarray, columns: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the entries of each process, and the distinct pairs of a process and a far column, as numbers."""
-        if shape != (self.length, self.length):
-            raise ArrayError(f"a partition of {self.length} positions and shape {shape} do not fit")
-        reader = self.owner[rows].astype(np.int64)
-        far = reader != self.owner[columns]
-        return np.bincount(reader, minlength=self.nprocs), np.unique(reader[far] * self.length + columns[far])
-
-    def _traffic(self, counts: np.ndarray, pairs: np.ndarray) -> ProductTraffic:
-        reader, owner = pairs // max(self.length, 1), self.owner[pairs % max(self.length, 1)]
-        joined = np.unique(owner.astype(np.int64) * self.nprocs + reader)
-        out, into = (np.bincount(end, minlength=self.nprocs) for end in (owner, reader))
-        return ProductTraffic(out, into, counts, np.bincount(joined // self.nprocs, minlength=self.nprocs))
+            pairs = [np.unique(np.concatenate(each)) for each in zip(*[each for _, each in told], strict=True)]
+        length = max(self.length, 1)
+        return counts, [(owners[each % length], each // length) for each in pairs]
 
 
 # --------------------------------------------------------------------------------- partitions

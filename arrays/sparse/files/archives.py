@@ -1,0 +1,222 @@
+"""Archives of scipy.sparse.save_npz: matrices, and arrays of any number of axes by coordinates."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from bsp.arrays.execution.world import world
+from bsp.arrays.files.agreement import Held, PathLike, agreed, path_of, same_everywhere
+from bsp.arrays.files.npy import header_of
+from bsp.arrays.files.npz import member_bytes, written_members
+from bsp.arrays.sparse.array import SparseArray, of_rows
+from bsp.arrays.sparse.coo import CooArray
+from bsp.arrays.sparse.creation import columns_like, cut_by_weight, from_coo, limits_of
+from bsp.arrays.sparse.files.tables import check_fits
+from bsp.arrays.sparse.pattern import even
+
+_HELD = Held("sparse .npz")
+
+
+def read_npz(path: PathLike, *, bounds: Sequence[int] | None = None) -> SparseArray | CooArray:
+    """Read what scipy.sparse.save_npz, or `save_npz`, has written: CSR, CSC or COO.  Collective.
+
+    An array that has not two axes becomes a `CooArray`.
+    bounds : of the processes' rows (of a CSC matrix, its columns), as in `from_coo`.
+    Each process reads its own rows' entries, and decompresses but does not keep those before them.  A CSC matrix is
+    read as the transpose of a CSR one.
+    Cost: H = p words, S = 5; a COO matrix takes what `from_coo` does.
+    Raises NoSuchFile, FileError, FormatError; PlanTooLarge, before any entry is read.
+    """
+    call = f"read_npz({os.fspath(path)!r})"
+    here = world()
+
+    def opened() -> tuple[str, tuple[int, ...], int, str]:
+        with _archive(path) as archive:
+            names = archive.namelist()
+            if "format.npy" not in names or "shape.npy" not in names:
+                raise ValueError(f"this is no sparse matrix of scipy: it has {', '.join(sorted(names))}")
+            word = _read(archive, "format").item()
+            form = word.decode() if isinstance(word, bytes) else str(word)
+            if form not in ("csr", "csc", "coo"):
+                raise ValueError(f"a matrix in the format {form!r}: csr, csc or coo")
+            shape = tuple(int(each) for each in _read(archive, "shape"))
+            if len(shape) != 2 and form != "coo":
+                raise ValueError(f"an array with {len(shape)} axes as {form}; a matrix has 2")
+            (count,), dtype = _member(archive, "data")
+            return form, shape, count, _HELD.native(dtype).str
+
+    form, shape, count, kind = same_everywhere(call, agreed(call, opened))
+    matrix = len(shape) == 2
+    check_fits(call, shape[form == "csc"] if matrix else 0, count, np.dtype(kind))
+    low, high = (count * k // here.nprocs for k in (here.pid, here.pid + 1))
+    if form == "coo":
+        found: list[np.ndarray] = []
+
+        def entries() -> None:
+            with _archive(path) as archive:
+                if matrix and "row.npy" in archive.namelist():
+                    found.extend(_read(archive, name, low, high) for name in ("row", "col"))
+                else:
+                    found.extend(_read_coords(archive, len(shape), count, low, high))
+                found.append(_read(archive, "data", low, high))
+
+        agreed(call, entries)
+        if not matrix:
+            return from_coo(found[:-1], found[-1], shape=shape)
+        return from_coo(found[0], found[1], found[2], (shape[0], shape[1]), bounds=bounds)
+    stored = shape if form == "csr" else shape[::-1]
+    if bounds is None:
+        low, high = even(stored[0], here.nprocs)[here.pid : here.pid + 2]
+        weights: list[np.ndarray] = []
+
+        def lengths() -> None:
+            with _archive(path) as archive:
+                weights.append(np.diff(_ascending(_read(archive, "indptr", low, high + 1))) + 1.0)
+
+        agreed(call, lengths)
+        limits = cut_by_weight(here, low, weights[0], stored[0])
+    else:
+        limits = limits_of(bounds, stored[0], here.nprocs)
+    low, high = limits[here.pid : here.pid + 2]
+    own: list[Any] = []
+
+    def rows() -> None:
+        with _archive(path) as archive:
+            indptr = _ascending(_read(archive, "indptr", low, high + 1))
+            if len(indptr) != high - low + 1 or indptr[-1] > count:
+                raise ValueError(f"its member indptr does not fit {stored[0]} rows and {count} entries")
+            first, last = int(indptr[0]), int(indptr[-1])
+            indices, data = (_read(archive, name, first, last) for name in ("indices", "data"))
+        part = scipy.sparse.csr_array((data, indices, indptr - first), shape=(high - low, stored[1]))
+        part.check_format(full_check=True)
+        own.append(part)
+
+    agreed(call, rows)
+    whole = of_rows(own[0], limits, columns_like(limits, (stored[0], stored[1])))
+    return whole if form == "csr" else whole.T
+
+
+def _ascending(indptr: np.ndarray) -> np.ndarray:
+    found = indptr.astype(np.int64)
+    if len(found) and (found[0] < 0 or (np.diff(found) < 0).any()):
+        raise ValueError("its member indptr does not ascend")
+    return found
+
+
+def _archive(path: PathLike) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except zipfile.BadZipFile as wrong:
+        raise ValueError(f"this is no .npz archive: {wrong}") from None
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    with archive.open(f"{name}.npy") as file:
+        shape, _, dtype = header_of(file)  # type: ignore[arg-type]
+    return shape, dtype
+
+
+def _read(archive: zipfile.ZipFile, name: str, low: int = 0, high: int | None = None) -> np.ndarray:
+    """Return the elements low to high of a member, a vector or a number, in this machine's byte order."""
+    with _opened(archive, name) as (file, shape, _, dtype):
+        if len(shape) > 1:
+            raise ValueError(f"its member {name} has {dtype} of shape {shape}")
+        low, high, _ = slice(low, high).indices(shape[0] if shape else 1)
+        found = _run(file, name, dtype, low, max(high - low, 0))
+        return found if shape else found.reshape(())
+
+
+def _read_coords(archive: zipfile.ZipFile, ndim: int, count: int, low: int, high: int) -> list[np.ndarray]:
+    """Return the coordinates of the entries low to high, by axis; those of each axis, or entry, lie side by side."""
+    with _opened(archive, "coords") as (file, shape, fortran, dtype):
+        if shape != (ndim, count):
+            raise ValueError(f"its member coords has the shape {shape}, for {count} entries of {ndim} axes")
+        if fortran:
+            return list(_run(file, "coords", dtype, ndim * low, ndim * (high - low)).reshape(-1, ndim).T)
+        found, at = [], 0
+        for axis in range(ndim):
+            found.append(_run(file, "coords", dtype, axis * count + low - at, high - low))
+            at = axis * count + high
+        return found
+
+
+@contextmanager
+def _opened(archive: zipfile.ZipFile, name: str) -> Iterator[tuple[Any, tuple[int, ...], bool, np.dtype[Any]]]:
+    """Open a member, and read its header: yield the file, the shape, whether the order is Fortran's, and the dtype."""
+    try:
+        with archive.open(f"{name}.npy") as file:
+            shape, fortran, dtype = header_of(file)  # type: ignore[arg-type]
+            if dtype.hasobject:
+                raise ValueError(f"its member {name} has {dtype} of shape {shape}")
+            yield file, shape, fortran, dtype
+    except zipfile.BadZipFile as wrong:
+        raise ValueError(f"its member {name} is damaged: {wrong}") from None
+
+
+def _run(file: Any, name: str, dtype: np.dtype[Any], skipped: int, count: int) -> np.ndarray:
+    """Return the next numbers of a member after some that are skipped."""
+    file.seek(skipped * dtype.itemsize, os.SEEK_CUR)
+    data = file.read(count * dtype.itemsize)
+    if len(data) < count * dtype.itemsize:
+        raise ValueError(f"its member {name} ends early")
+    return np.frombuffer(data, dtype).astype(dtype.newbyteorder("="), copy=False)
+
+
+def save_npz(path: PathLike, a: SparseArray | CooArray, *, compressed: bool = True) -> None:
+    """Write a sparse array to an .npz archive, which scipy.sparse.load_npz reads.
+
+    A matrix is written as CSR, or CSC if it is a transpose; a `CooArray` as COO, which scipy reads since 1.15 if it has
+    more than two axes.  Each process writes its own entries.  Cost: 4 supersteps; see `bsp.arrays.savez`.
+    Raises FileError on every process if one could not write; nothing is left behind.
+    """
+    name = path_of(path, "save_npz")
+    name = name if name.endswith(".npz") else name + ".npz"
+    if isinstance(a, CooArray):
+        _save_coo(name, a, compressed)
+        return
+    pattern = a.pattern
+    here, outline, pid = world(), pattern.outline, pattern.pid
+    kind = np.dtype(np.int32 if max(*a.shape, a.nnz) < 2**31 else np.int64)
+    first = here.pid == 0
+    indptr = pattern.indptr[0 if first else 1 :].astype(kind) + kind.type(outline.entries[pid])
+    members: dict[str, tuple[tuple[int, ...], Any]] = {
+        "indices": ((a.nnz,), pattern.indices.astype(kind, copy=False)),
+        "indptr": ((outline.shape[0] + 1,), indptr),
+        "format": ((), np.array(a.format.encode())),
+        "shape": ((2,), np.array(a.shape)),
+        "data": ((a.nnz,), a._own()),
+        "_is_array": ((), np.array(True)),
+    }
+    parts = ("indices", "indptr", "data")  # the others are process 0's alone
+    own = (
+        (key, member_bytes(shape, block.dtype, block if first or key in parts else None))
+        for key, (shape, block) in members.items()
+    )
+    written_members(f"save_npz({name!r})", name, own, compressed)
+
+
+def _save_coo(name: str, a: CooArray, compressed: bool) -> None:
+    """Write an array by coordinates; those of an entry lie side by side, as each process has some entries."""
+    coords, values = a.local()
+    kind = np.dtype(np.int32 if max(*a.shape, a.nnz) < 2**31 else np.int64)
+    first = world().pid == 0
+
+    def shares() -> Iterator[tuple[str, tuple[list[Any], int]]]:
+        if a.ndim == 2:
+            for key, each in zip(("row", "col"), coords, strict=True):
+                yield key, member_bytes((a.nnz,), kind, each.astype(kind))
+        else:
+            block = np.stack(coords, axis=1).astype(kind)
+            yield "coords", member_bytes((a.ndim, a.nnz), kind, block, fortran=True)
+        for key, own in (("format", np.array(b"coo")), ("shape", np.array(a.shape)), ("_is_array", np.array(True))):
+            yield key, member_bytes(own.shape, own.dtype, own if first else None)
+        yield "data", member_bytes((a.nnz,), values.dtype, values)
+
+    written_members(f"save_npz({name!r})", name, shares(), compressed)

@@ -1,0 +1,133 @@
+"""Lists of edges and of coordinates, one a line of text or one a row of a Parquet file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from bsp.arrays.files.agreement import PathLike, agreed
+from bsp.arrays.files.lines import Opening, lines_of, opening_of
+from bsp.arrays.sparse.array import SparseArray
+from bsp.arrays.sparse.coo import CooArray
+from bsp.arrays.sparse.creation import from_coo
+from bsp.arrays.sparse.files.tables import Place, check_fits, indices_of, table_of, table_of_parquet, without
+from bsp.arrays.typing import DTypeLike
+
+_EXACT = 1 << 53  # indices from here on are not exact as floats
+
+
+def read_edges(
+    path: PathLike, *, delimiter: str | None = None, columns: tuple[int | str, int | str] = (0, 1),
+    weights: int | str | None = None, base: int = 0, shape: tuple[int, int] | None = None, symmetric: bool = False,
+    comments: str | None = "#", header: bool | str = "auto", dtype: DTypeLike = float,
+    bounds: Sequence[int] | None = None,
+) -> SparseArray:  # fmt: skip
+    """Read a list of edges, one a line of text or one a row of a Parquet file, as a matrix.  Collective.
+
+    path : text, also compressed (.gz, .bz2, .xz); or a Parquet file, or a folder of them, if it ends in .parquet.
+    delimiter : one character; None: a comma if the name ends in .csv, else any run of blanks.
+    columns, weights : the columns of the rows, of the columns and of the values, by number or name; without weights
+        each edge is a one.  Duplicates are summed.
+    base : the number of the first row and column: 0 or 1.
+    shape : None: square, with as many rows as the largest index needs.
+    symmetric : add each edge that is not a loop in the other direction too.
+    comments : what is between this text and the end of a line is not read; None: there are no comments.
+    header : whether the first line has names; "auto": it does if none of its fields is a number.
+    dtype : of the values.  With float values, indices and weights are exact up to 2^53, from Parquet always.
+    bounds : of the processes' rows, as in `from_coo`.
+    Cost: one superstep to read and to agree on it, and those of `from_coo`; see `lines_of` for compressed text.
+    Raises NoSuchFile, FileError, or FormatError with the line or row; PlanTooLarge if the rows do not fit in memory.
+    """
+    call = f"read_edges({os.fspath(path)!r})"
+    read = _Reading(call, path, columns, weights, base, np.dtype(dtype), delimiter, comments, header)
+    (rows, others), values, most = read.result(shape, ("row", "column"))
+    if symmetric:
+        other = rows != others
+        rows, others = np.concatenate([rows, others[other]]), np.concatenate([others, rows[other]])
+        values = np.concatenate([values, values[other]])
+    return from_coo(rows, others, values, shape or (max(most), max(most)), bounds=bounds)
+
+
+def read_coordinates(
+    path: PathLike, columns: Sequence[int | str], values: int | str | None = None, *, base: int = 0,
+    shape: Sequence[int] | None = None, delimiter: str | None = None, comments: str | None = "#",
+    header: bool | str = "auto", dtype: DTypeLike = float,
+) -> CooArray:  # fmt: skip
+    """Read a list of entries, one a line of text or one a row of a Parquet file, as an array.  Collective.
+
+    columns, values : those of the coordinates, one for each axis, and that of the values, by number or name; without
+        values each entry is a one.  Duplicates are summed.
+    shape : None: the least that has all coordinates.
+    The other arguments are those of `read_edges`, and so are the errors.  FROSTT's files (.tns) of three axes:
+        read_coordinates(path, (0, 1, 2), 3, base=1)
+    Cost: one superstep to read and to agree on it, and those of `from_coo`; see `lines_of` for compressed text.
+    """
+    call = f"read_coordinates({os.fspath(path)!r})"
+    if not columns or (shape is not None and len(shape) != len(columns)):
+        raise ValueError(f"{call}: {len(columns)} columns of coordinates for shape={shape}: one for each axis")
+    read = _Reading(call, path, columns, values, base, np.dtype(dtype), delimiter, comments, header)
+    coordinates, entries, most = read.result(shape, [f"coordinate {axis}" for axis in range(len(columns))])
+    return from_coo(coordinates, entries, shape=most if shape is None else shape)
+
+
+class _Reading(NamedTuple):
+    """Arguments of a reader of lists."""
+
+    call: str
+    path: PathLike
+    columns: Sequence[int | str]
+    values: int | str | None
+    base: int
+    dtype: np.dtype[Any]
+    delimiter: str | None
+    comments: str | None
+    header: bool | str
+
+    def result(
+        self, shape: Sequence[int] | None, names: Sequence[str]
+    ) -> tuple[list[np.ndarray], np.ndarray, tuple[int, ...]]:
+        """Return this process's indices, by axis, and values, and the lengths that all processes' indices need.
+
+        names : of the axes, for messages.
+        """
+        if self.base not in (0, 1):
+            raise ValueError(f"{self.call}: base={self.base}: 0 or 1")
+        found: list[Any] = []
+
+        def work() -> tuple[int, ...]:
+            table, place = self._table()
+            limits = shape or [_EXACT] * len(names)
+            found.extend(indices_of(table, k, self.base, length, place, names[k]) for k, length in enumerate(limits))
+            lengths = [int(each.max(initial=-1)) + 1 for each in found]
+            count = len(table)
+            found.append(np.ones(count, self.dtype) if self.values is None else table[:, -1].astype(self.dtype))
+            return (*lengths, count)
+
+        told = agreed(self.call, work)
+        *most, _ = (max(each) for each in zip(*told, strict=True))
+        rows = shape[0] if shape else max(most) if len(names) == 2 else 0  # by coordinates, no word for each row
+        check_fits(self.call, rows, sum(each[-1] for each in told), self.dtype)
+        return found[:-1], found[-1], tuple(most)
+
+    def _table(self) -> tuple[np.ndarray, Place]:
+        """Return the numbers of this process's lines or rows, and a function that names the place of one."""
+        chosen = [*self.columns, *([] if self.values is None else [self.values])]
+        if os.fspath(self.path).lower().endswith(".parquet"):
+            return table_of_parquet(self.path, chosen)
+        exact = np.dtype(np.int64 if self.values is None or self.dtype.kind in "iub" else float)
+        delimiter = self.delimiter
+        name, ending = os.path.splitext(os.fspath(self.path).lower())
+        if delimiter is None and ".csv" in (ending, os.path.splitext(name)[1]):
+            delimiter = ","
+
+        def opening(file: BinaryIO) -> Opening:
+            before = 0
+            while (line := file.readline()) and not without(line, self.comments).strip():
+                before += 1
+            file.seek(0)
+            return opening_of(file, delimiter, self.header, exact, chosen, before)
+
+        return table_of(lines_of(self.path, opening)(), self.comments)
