@@ -63,6 +63,7 @@ arrays/linalg  arrays/selection  arrays/files
 arrays/sorting  arrays/fft
 arrays/editing  arrays/polynomials  arrays/comprehensions  arrays/random
 arrays/sparse
+arrays/sparse/partition  arrays/sparse/files
 arrays/in_place
 arrays/namespace
 arrays/__init__
@@ -77,7 +78,7 @@ algorithms/krylov  algorithms/graphs
 bsp/graphs
 """
 
-GLM = "algorithms/glm"  # its rooms, and the modules that put them together, import each other
+WHOLES = ("algorithms/glm", "arrays/sparse")  # their rooms, and the modules that put them together, import each other
 
 # The imports that run up.  None of them is carried out while modules are loaded.
 FOR_TYPES = """
@@ -168,7 +169,8 @@ def running_up(how: str) -> set[tuple[str, str]]:
     """The pairs of rooms of which the first imports from the second and does not stand above it."""
     floor = {room: number for number, line in enumerate(FLOORS.splitlines()) for room in line.split()}
     pairs = {(room_of(arrow.importer), room_of(arrow.imported)) for arrow in ARROWS if arrow.how == how}
-    together = {(a, b) for a, b in pairs if a == b or (a.startswith(GLM) and b.startswith(GLM))}
+    whole = {room: next((each for each in WHOLES if room.startswith(each)), room) for pair in pairs for room in pair}
+    together = {(a, b) for a, b in pairs if whole[a] == whole[b]}
     return {(a, b) for a, b in pairs - together if floor[a] <= floor[b]}
 
 

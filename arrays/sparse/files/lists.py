@@ -42,7 +42,7 @@ def read_edges(
     Raises NoSuchFile, FileError, or FormatError with the line or row; PlanTooLarge if the rows do not fit in memory.
     """
     call = f"read_edges({os.fspath(path)!r})"
-    read = _Reading(call, path, columns, weights, base, np.dtype(dtype), delimiter, comments, header)
+    read = _ListReader(call, path, columns, weights, base, np.dtype(dtype), delimiter, comments, header)
     (rows, others), values, most = read.result(shape, ("row", "column"))
     if symmetric:
         other = rows != others
@@ -68,12 +68,12 @@ def read_coordinates(
     call = f"read_coordinates({os.fspath(path)!r})"
     if not columns or (shape is not None and len(shape) != len(columns)):
         raise ValueError(f"{call}: {len(columns)} columns of coordinates for shape={shape}: one for each axis")
-    read = _Reading(call, path, columns, values, base, np.dtype(dtype), delimiter, comments, header)
+    read = _ListReader(call, path, columns, values, base, np.dtype(dtype), delimiter, comments, header)
     coordinates, entries, most = read.result(shape, [f"coordinate {axis}" for axis in range(len(columns))])
     return from_coo(coordinates, entries, shape=most if shape is None else shape)
 
 
-class _Reading(NamedTuple):
+class _ListReader(NamedTuple):
     """Arguments of a reader of lists."""
 
     call: str

@@ -18,11 +18,13 @@ from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.layout import automatic
 from bsp.arrays.selection.selecting import take
 from bsp.arrays.sparse.array import SparseArray
+from bsp.arrays.sparse.base import ScipyMatrix
 from bsp.arrays.sparse.creation import cut_evenly, of_triples
 from bsp.arrays.sparse.partition.bisection import bisected
 from bsp.arrays.sparse.partition.grid import GridMatrix, dealt_by_blocks, grid_shape, holder_of
 from bsp.arrays.sparse.partition.traffic import GridTraffic, ProductTraffic, product_traffic
 from bsp.arrays.sparse.pattern import Bounds, even, line
+from bsp.arrays.typing import ArrayLike
 
 
 class Partition:
@@ -95,14 +97,14 @@ class Partition:
         counts = grid_shape(counts, world().nprocs)
         return dealt_by_blocks(world(), self.matrix(a), self.bounds, counts)
 
-    def vector(self, x: Any) -> Array:
+    def vector(self, x: ArrayLike) -> Array:
         """Return a vector in this order, dealt by it.  Collective.  Cost: H = n/p words."""
         array = asarray(x)
         self._fits((array.shape[0], array.shape[0]), world().nprocs)
         moved = array if self.order is None else take(array, self.order)
         return wrap(relaid(moved._node, line(self.bounds))).persist()
 
-    def undone(self, x: Any) -> Array:
+    def undone(self, x: ArrayLike) -> Array:
         """Return a vector in this order as one in the order of positions, dealt evenly.  Collective."""
         array = asarray(x)
         moved = array if self.places is None else take(array, self.places)
@@ -116,7 +118,7 @@ class Partition:
 
     # -------------------------------------------------------------------------------- prices
 
-    def product(self, a: Any) -> ProductTraffic:
+    def product(self, a: ScipyMatrix | SparseArray) -> ProductTraffic:
         """Return what `matrix(a) @ x` will move in each product.
 
         a : a scipy.sparse matrix that the calling process has: local, for any number of shares; or a sparse array,
@@ -125,7 +127,7 @@ class Partition:
         counts, (elements,) = self._counted(a, lambda row_owner, _: row_owner, 1)
         return product_traffic(counts, *elements)
 
-    def grid_product(self, a: Any, counts: Sequence[int] | None = None) -> GridTraffic:
+    def grid_product(self, a: ScipyMatrix | SparseArray, counts: Sequence[int] | None = None) -> GridTraffic:
         """Return what `grid(a, counts) @ x` will move in each product; the arguments are those of `product`."""
         _, columns = grid_shape(counts, self.nprocs)
         entries, (elements, sums) = self._counted(a, lambda row, column: holder_of(row, column, columns), 2)
@@ -160,7 +162,7 @@ class Partition:
 # --------------------------------------------------------------------------------- partitions
 
 
-def blocks(length: int, nprocs: int, weights: Any = None) -> Partition:
+def blocks(length: int, nprocs: int, weights: ArrayLike | None = None) -> Partition:
     """Return the partition in ranges of equal length, or of about equal weight."""
     if weights is None:
         return Partition(None, even(length, nprocs))
@@ -202,7 +204,7 @@ def halves(dimension: int, nprocs: int) -> Partition:
     return Partition(None, even(2**dimension, nprocs))
 
 
-def of_owner(owner: Any, nprocs: int) -> Partition:
+def of_owner(owner: ArrayLike, nprocs: int) -> Partition:
     """Return the partition in which position i is process owner[i]'s; each share is in the order of positions."""
     given = np.asarray(owner)
     if given.ndim != 1 or given.dtype.kind not in "iu" or (given.size and not 0 <= given.min() <= given.max() < nprocs):
@@ -212,7 +214,9 @@ def of_owner(owner: Any, nprocs: int) -> Partition:
     return Partition(None if (order[1:] > order[:-1]).all() else order, bounds)
 
 
-def of_graph(a: Any, nprocs: int, *, method: str = "auto", imbalance: float = 0.03, seed: int = 0) -> Partition:
+def of_graph(
+    a: ScipyMatrix | SparseArray, nprocs: int, *, method: str = "auto", imbalance: float = 0.03, seed: int = 0
+) -> Partition:
     """Return a partition of a square matrix's rows with few far columns and about equal entries.
 
     a : a scipy.sparse matrix, or a sparse array, which is brought to every process: of its pattern only.
