@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from bsp.transport.compiled import copy
 from bsp.values.payload import is_abstract
 
 KEPT_BYTES = 32 << 20
@@ -40,7 +41,10 @@ class Staging:
         else:
             block = np.empty(size, np.uint8)
         held = block.view(dtype).reshape(array.shape)
-        held[...] = array
+        if array.flags.c_contiguous:  # receivers have read the block, from other cores
+            copy(block, array.reshape(-1).view(np.uint8))
+        else:
+            held[...] = array
         return held
 
     def give_back(self, held: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""The functions of a small superstep: in C where the package was installed with a compiler, else in Python.
+"""The functions of small supersteps and of copies: in C where the package was installed with a compiler, else Python's.
 
 With BSP_PURE_PYTHON=1 in the environment they are those in Python in any case.  Elements of one job may differ.
 """
@@ -11,14 +11,15 @@ if os.environ.get("BSP_PURE_PYTHON"):
     COMPILED = False
 else:
     try:
-        from bsp.transport._compiled import apply, fill, pack, read
+        from bsp.transport._compiled import apply, copy, fill, pack, read
 
         COMPILED = True
     except ImportError:  # there was no compiler
         COMPILED = False
 
 if not COMPILED:
+    from bsp.transport.copies import copy
     from bsp.transport.slots import fill, read
     from bsp.values.records import apply, pack  # type: ignore[assignment]
 
-__all__ = ["COMPILED", "apply", "fill", "pack", "read"]
+__all__ = ["COMPILED", "apply", "copy", "fill", "pack", "read"]

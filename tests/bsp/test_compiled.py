@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from tests_run import run_program
 
 import bsp
-from bsp.transport import slots
+from bsp.engine.staging import Staging
+from bsp.transport import copies, slots
 from bsp.transport.base import Solo
 from bsp.transport.header import SIZE, Header
 from bsp.values import records
@@ -268,3 +269,25 @@ def test_elements_with_and_without_it_understand_each_other(tmp_path: Path) -> N
     assert compiled_in == [f"{pid} False" for pid in range(5)]
     assert run(2, "") == (alone, [f"{pid} True" for pid in range(5)])
     assert run(2, "1") == (alone, ["0 True", "1 True", "2 False", "3 False", "4 False"])
+
+
+# ------------------------------------------------------------------------------------- large blocks
+
+
+@pytest.mark.parametrize("copy", [copies.copy, pytest.param(getattr(compiled, "copy", None), marks=needs_c)])
+@pytest.mark.parametrize("dtype", [np.uint8, float, "datetime64[s]"])
+def test_copies_fill_their_place_and_nothing_else(copy: Any, dtype: Any) -> None:
+    """At every offset within a line of the cache, of lengths around some lines, and of none."""
+    data = np.random.default_rng(1).integers(1, 255, 5000).astype(np.uint8)
+    for offset in (0, 1, 8, 63, 64):
+        for size in (0, 1, 63, 64, 65, 127, 128, 200, 4096):
+            place = np.zeros(5000, np.uint8)
+            copy(place[offset : offset + size], data[7 : 7 + size])
+            np.testing.assert_array_equal(place[offset : offset + size], data[7 : 7 + size])
+            assert not place[:offset].any() and not place[offset + size :].any()
+    held = Staging().copy(data[:4992].view(dtype).repeat(100), np.dtype(dtype))
+    np.testing.assert_array_equal(held, data[:4992].view(dtype).repeat(100))
+    with pytest.raises(ValueError, match="4 bytes into the place of 5"):
+        copy(bytearray(5), b"abcd")
+    with pytest.raises((TypeError, BufferError)):
+        copy(b"abcd", b"abcd")
