@@ -254,8 +254,12 @@ class _AtEntries(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Visit the arguments; an aggregate's own indices are not those of the entries."""
-        read = self.whole.read
-        if aggregate_of(node) is not None and isinstance(node.func, ast.Subscript):
+        read, how = self.whole.read, aggregate_of(node)
+        if how and isinstance(node.func, ast.Name) and len(node.args) == 1:
+            inside = free(node.args[0], self.whole._names(node))
+            if inside and set(inside) <= set(self.whole.left):
+                raise read.mistake(node, f"{how} is over no index: all that are in it are on the left")
+        if how is not None and isinstance(node.func, ast.Subscript):
             for each in axes_of(node.func):
                 if isinstance(each, ast.Name) and each.id in self.sides:
                     raise read.mistake(node, f"{each.id!r} is bound outside already")

@@ -283,11 +283,12 @@ class CooArray(SparseBase):
     def __getitem__(self, key: Index) -> Any:
         """Return a part, as NumPy does; a number where all indices are integers.  Collective.
 
-        key : integers, slices, `...`, None, and for one axis a mask or positions, which every process has.
+        key : integers, slices, `...`, None, and for one axis a mask or positions, which every process has; the axis of
+            these comes first, as in NumPy, if anything but integers is between them and an integer.
         Entries stay where they are, but after negative steps and positions that do not ascend, or if a process would
         have more than twice an even share.
         """
-        parts, added = _parts_of(key, self.shape)
+        parts, added, leads = _parts_of(key, self.shape)
         places = self._places
         kept = np.ones(len(places.positions), bool)
         at: dict[int, np.ndarray] = {}  # by axis of the places: where entries are in the part
@@ -318,6 +319,10 @@ class CooArray(SparseBase):
         order = [left.index(axis) for axis in self._axes if axis in at]
         for number, axis in enumerate(added):
             order.insert(axis, len(left) + number)
+        if leads and listed is not None:
+            first = left.index(listed[0])
+            order.remove(first)
+            order.insert(0, first)
         ascends = all(isinstance(part, int) or (np.diff(part) > 0).all() for part in parts)
         return CooArray(*_unwrapped((placed if ascends else dealt)(here, shape, PlacedEntries(own, values))), order)
 
@@ -420,9 +425,14 @@ def _is_vector(key: Any) -> bool:
     return bool(getattr(key, "ndim", 0))
 
 
-def _parts_of(key: Any, shape: Shape) -> tuple[list[_Part], list[int]]:
-    """Return the part of each axis that a key takes, and where the result has new axes."""
+def _parts_of(key: Any, shape: Shape) -> tuple[list[_Part], list[int], bool]:
+    """Return the part of each axis that a key takes, where the result has new axes, and whether listed positions lead.
+
+    NumPy counts integers beside listed positions as listed too; the listed axis leads if they are not side by side.
+    """
     keys = list(key) if isinstance(key, tuple) else [key]
+    listed = [k for k, each in enumerate(keys) if not (each is None or each is Ellipsis or isinstance(each, slice))]
+    leads = bool(listed) and listed[-1] - listed[0] + 1 != len(listed)  # also if `...` between them stands for no axis
     count = sum(each is not None and each is not Ellipsis for each in keys)
     if count > len(shape):
         raise IndexError(f"{count} indices for an array of {len(shape)} axes")
@@ -450,4 +460,4 @@ def _parts_of(key: Any, shape: Shape) -> tuple[list[_Part], list[int]]:
             parts.append(positions_of(each, length, f"index of axis {axis}"))
     if sum(isinstance(part, np.ndarray) for part in parts) > 1:
         raise ArrayError("positions or masks of two axes, which NumPy would pair: take them one after the other")
-    return parts, added
+    return parts, added, leads

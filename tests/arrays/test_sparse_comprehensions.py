@@ -103,6 +103,7 @@ def test_a_product_costs_what_the_operator_costs() -> None:
 @pytest.mark.parametrize("text, message", [
     ("y[i] = sum(A[i,i] * x[i])", "two different plain indices"),
     ("y[i] = sum(A[i,k+1])", "two different plain indices"),
+    ("C[i,k] = sum(A[i,k] * x[k])", r"sum is over no index: .*\n    C\[i,k\]"),
     ("y[i] = mean(A[i,k])", "of sparse operands there are sum, prod, min, max, any, all"),
     ("y[i] = A[i,k] * x[k]", "an index of this is neither on the left nor in an aggregate"),
     ("y[i] = sum(A[i,k] * z[k])", "do not fit"),

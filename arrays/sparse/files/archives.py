@@ -27,7 +27,7 @@ _HELD = Held("sparse .npz")
 def read_npz(path: PathLike, *, bounds: Sequence[int] | None = None) -> SparseArray | CooArray:
     """Read what scipy.sparse.save_npz, or `save_npz`, has written: CSR, CSC or COO.  Collective.
 
-    An array that has not two axes becomes a `CooArray`.
+    An array that has not two axes becomes a `CooArray`, also a vector in CSR.
     bounds : of the processes' rows (of a CSC matrix, its columns), as in `from_coo`.
     Each process reads its own rows' entries, and decompresses but does not keep those before them.  A CSC matrix is
     read as the transpose of a CSR one.
@@ -46,25 +46,36 @@ def read_npz(path: PathLike, *, bounds: Sequence[int] | None = None) -> SparseAr
             form = word.decode() if isinstance(word, bytes) else str(word)
             if form not in ("csr", "csc", "coo"):
                 raise ValueError(f"a matrix in the format {form!r}: csr, csc or coo")
-            shape = tuple(int(each) for each in _read(archive, "shape"))
-            if len(shape) != 2 and form != "coo":
+            lengths = _read(archive, "shape")
+            if lengths.dtype.kind not in "iu" or lengths.ndim != 1 or not len(lengths) or lengths.min() < 0:
+                raise ValueError(f"its member shape is {lengths}: one length or more, from 0")
+            shape = tuple(int(each) for each in lengths)
+            if len(shape) != 2 and form != "coo" and (len(shape), form) != (1, "csr"):
                 raise ValueError(f"an array with {len(shape)} axes as {form}; a matrix has 2")
-            (count,), dtype = _member(archive, "data")
-            return form, shape, count, _HELD.native(dtype).str
+            given, dtype = _member(archive, "data")
+            if len(given) != 1:
+                raise ValueError(f"its member data has the shape {given}; it is a vector")
+            _check_indices(archive, form, shape, given[0])
+            return form, shape, given[0], _HELD.native(dtype).str
 
     form, shape, count, kind = same_everywhere(call, agreed(call, opened))
     matrix = len(shape) == 2
     check_fits(call, shape[form == "csc"] if matrix else 0, count, np.dtype(kind))
     low, high = (count * k // here.nprocs for k in (here.pid, here.pid + 1))
-    if form == "coo":
+    if form == "coo" or not matrix:
         found: list[np.ndarray] = []
 
         def entries() -> None:
             with _archive(path) as archive:
-                if matrix and "row.npy" in archive.namelist():
+                if form == "csr":
+                    found.append(_read(archive, "indices", low, high))
+                elif matrix and "row.npy" in archive.namelist():
                     found.extend(_read(archive, name, low, high) for name in ("row", "col"))
                 else:
                     found.extend(_read_coords(archive, len(shape), count, low, high))
+                for axis, (each, length) in enumerate(zip(found, shape, strict=True)):
+                    if each.size and not 0 <= each.min() <= each.max() < length:
+                        raise ValueError(f"it has an index along axis {axis} that is none of 0 to {length - 1}")
                 found.append(_read(archive, "data", low, high))
 
         agreed(call, entries)
@@ -90,7 +101,7 @@ def read_npz(path: PathLike, *, bounds: Sequence[int] | None = None) -> SparseAr
     def rows() -> None:
         with _archive(path) as archive:
             indptr = _ascending(_read(archive, "indptr", low, high + 1))
-            if len(indptr) != high - low + 1 or indptr[-1] > count:
+            if indptr[-1] > count:
                 raise ValueError(f"its member indptr does not fit {stored[0]} rows and {count} entries")
             first, last = int(indptr[0]), int(indptr[-1])
             indices, data = (_read(archive, name, first, last) for name in ("indices", "data"))
@@ -101,6 +112,20 @@ def read_npz(path: PathLike, *, bounds: Sequence[int] | None = None) -> SparseAr
     agreed(call, rows)
     whole = of_rows(own[0], limits, columns_like(limits, (stored[0], stored[1])))
     return whole if form == "csr" else whole.T
+
+
+def _check_indices(archive: zipfile.ZipFile, form: str, shape: tuple[int, ...], count: int) -> None:
+    """Raise ValueError unless the members with the indices of so many entries are integers of the right shape."""
+    wanted: dict[str, tuple[int, ...]] = {"coords": (len(shape), count)}
+    if form != "coo":
+        rows = 1 if len(shape) == 1 else shape[form == "csc"]
+        wanted = {"indices": (count,), "indptr": (rows + 1,)}
+    elif len(shape) == 2 and "row.npy" in archive.namelist():
+        wanted = {"row": (count,), "col": (count,)}
+    for name, lengths in wanted.items():
+        given, dtype = _member(archive, name)
+        if given != lengths or dtype.kind not in "iu":
+            raise ValueError(f"its member {name} has {dtype} of shape {given}, not integers of shape {lengths}")
 
 
 def _ascending(indptr: np.ndarray) -> np.ndarray:
@@ -135,9 +160,7 @@ def _read(archive: zipfile.ZipFile, name: str, low: int = 0, high: int | None = 
 
 def _read_coords(archive: zipfile.ZipFile, ndim: int, count: int, low: int, high: int) -> list[np.ndarray]:
     """Return the coordinates of the entries low to high, by axis; those of each axis, or entry, lie side by side."""
-    with _opened(archive, "coords") as (file, shape, fortran, dtype):
-        if shape != (ndim, count):
-            raise ValueError(f"its member coords has the shape {shape}, for {count} entries of {ndim} axes")
+    with _opened(archive, "coords") as (file, _, fortran, dtype):
         if fortran:
             return list(_run(file, "coords", dtype, ndim * low, ndim * (high - low)).reshape(-1, ndim).T)
         found, at = [], 0
