@@ -403,6 +403,16 @@ def test_lists_of_coordinates_have_a_column_for_each_axis(tmp_path: Path, nprocs
 
 
 @pytest.mark.parametrize("nprocs", [1, 3])
+def test_a_null_is_no_integer(tmp_path: Path, nprocs: int) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet takes pyarrow")
+    pa, path = pytest.importorskip("pyarrow"), tmp_path / "a.parquet"
+    for value, message in ((None, "the value nan is none of int64"), (1.5, "the value 1.5 is none of int64")):
+        parquet.write_table(pa.table({"i": [0, 1], "v": [1.0, value]}), path)
+        read = lambda: sparse.read_coordinates(path, ("i",), "v", dtype=int)  # noqa: E731
+        assert message in told(FormatError, read, nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
 def test_a_vector_that_scipy_wrote_as_csr_has_one_axis(tmp_path: Path, nprocs: int) -> None:
     path = tmp_path / "a.npz"
     W = np.array([0.0, 2.0, 0.0, 3.0, 5.0])

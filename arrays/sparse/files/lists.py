@@ -103,7 +103,7 @@ class _ListReader(NamedTuple):
             found.extend(indices_of(table, k, self.base, length, place, names[k]) for k, length in enumerate(limits))
             lengths = [int(each.max(initial=-1)) + 1 for each in found]
             count = len(table)
-            found.append(np.ones(count, self.dtype) if self.values is None else table[:, -1].astype(self.dtype))
+            found.append(np.ones(count, self.dtype) if self.values is None else self._cast(table[:, -1], place))
             return (*lengths, count)
 
         told = agreed(self.call, work)
@@ -111,6 +111,15 @@ class _ListReader(NamedTuple):
         rows = shape[0] if shape else max(most) if len(names) == 2 else 0  # by coordinates, no word for each row
         check_fits(self.call, rows, sum(each[-1] for each in told), self.dtype)
         return found[:-1], found[-1], tuple(most)
+
+    def _cast(self, given: np.ndarray, place: Place) -> np.ndarray:
+        """Return values in the element type; ValueError if one, such as a null, is none of its integers."""
+        with np.errstate(invalid="ignore"):
+            found = given.astype(self.dtype)
+        if self.dtype.kind in "iu" and (wrong := np.flatnonzero(found != given)).size:
+            at = int(wrong[0])
+            raise ValueError(f"{place(at)}: the value {given[at]:.15g} is none of {self.dtype}")
+        return found
 
     def _table(self) -> tuple[np.ndarray, Place]:
         """Return the numbers of this process's lines or rows, and a function that names the place of one."""
