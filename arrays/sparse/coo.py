@@ -323,7 +323,11 @@ class CooArray(SparseBase):
             first = left.index(listed[0])
             order.remove(first)
             order.insert(0, first)
-        ascends = all(isinstance(part, int) or (np.diff(part) > 0).all() for part in parts)
+        ascends = all(
+            part.step > 0 or len(part) < 2 if isinstance(part, range)  # no word for each position of an axis
+            else isinstance(part, int) or (np.diff(part) > 0).all()
+            for part in parts
+        )  # fmt: skip
         return CooArray(*_unwrapped((placed if ascends else dealt)(here, shape, PlacedEntries(own, values))), order)
 
 

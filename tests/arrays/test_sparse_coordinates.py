@@ -615,3 +615,12 @@ def test_any_array_is_numpys(shape: tuple[int, ...], count: int, nprocs: int, se
         same((A * B).transpose(order).reshape(-1), (D * E).transpose(order).reshape(-1))
 
     bsp.run(main, nprocs=nprocs)
+
+
+def test_a_part_of_a_long_axis_takes_no_memory_for_its_positions() -> None:
+    def main(proc: bsp.Process) -> None:
+        A = sparse.from_coo([[2**61 - 1], [0]], [1.0], shape=(2**61, 2))
+        assert A[::-1, :1].compute().coords[0].tolist() == [0]
+        assert A[2**60 :].compute().coords[0].tolist() == [2**60 - 1]
+
+    bsp.run(main, nprocs=2)
