@@ -41,13 +41,15 @@ docs: .venv/installed-docs
 	@echo "make: the documentation is in docs/build/html/index.html"
 
 COMMA := ,
-CHAOS := chaos_kill_loop resume scenarios simulation  # what repeats, and what is struck from outside
+CHAOS := faults/test_chaos_kill_loop faults/test_resume faults/test_scenarios mpi/test_world  # struck from outside
+SIMULATED := faults/test_simulation
 
-# first what `make test-all` leaves out of all other tests, side by side
+# first what `make test-all` leaves out of all other tests, side by side; then real jobs; then simulated ones
 chaos: install-test
 	BSP_REPEAT=20 $(BIN)/python -m pytest -n auto --dist worksteal -m rest \
-	  $(CHAOS:%=--ignore=tests/faults/test_%.py) --ignore=tests/mpi/test_world.py
-	BSP_REPEAT=20 BSP_SCHEDULES=10000 $(BIN)/python -m pytest --timeout 2400 $(CHAOS:%=tests/faults/test_%.py) tests/mpi/test_world.py
+	  $(patsubst %,--ignore=tests/%.py,$(CHAOS) $(SIMULATED))
+	BSP_REPEAT=20 BSP_SCHEDULES=10000 $(BIN)/python -m pytest --timeout 2400 $(CHAOS:%=tests/%.py)
+	BSP_SCHEDULES=10000 $(BIN)/python -m pytest --timeout 2400 -n auto --dist worksteal $(SIMULATED:%=tests/%.py)
 
 # a shell on the first of some hosts on this machine, joined by a network: make hosts HOSTS=4 RATE=1gbit SLURM=1
 HOSTS ?= 3

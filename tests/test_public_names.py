@@ -15,8 +15,8 @@ import bsp
 PACKAGES = [
     "bsp", "bsp.arrays", "bsp.arrays.fft", "bsp.arrays.files", "bsp.arrays.linalg", "bsp.arrays.loops",
     "bsp.arrays.procedures", "bsp.arrays.random", "bsp.arrays.sparse", "bsp.arrays.sparse.partition", "bsp.algorithms",
-    "bsp.algorithms.glm", "bsp.algorithms.graphs", "bsp.algorithms.krylov", "bsp.algorithms.matmul", "bsp.algorithms.qr",
-    "bsp.sketch", "bsp.verify",
+    "bsp.algorithms.glm", "bsp.algorithms.graphs", "bsp.algorithms.krylov", "bsp.algorithms.matmul",
+    "bsp.algorithms.qr", "bsp.sketch", "bsp.verify",
 ]  # fmt: skip
 # names of a namespace beside `__all__`: those that `from ... import *` would put in place of Python's own, or modules
 BESIDE = {

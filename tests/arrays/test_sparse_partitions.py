@@ -204,6 +204,8 @@ def test_a_solver_takes_a_matrix_by_blocks() -> None:
 def test_mistakes_are_told() -> None:
     for wrong, text in [
         (lambda: partition.bricks((4, 4), 32), "is not cut into 32"),
+        (lambda: partition.bricks((4, 4), (0, 3)), "is not cut into"),
+        (lambda: partition.blocks(3, 2, [1, np.nan, 0]), "or NaN"),
         (lambda: partition.halves(3, 6), "a power of two"),
         (lambda: partition.of_owner([0, 5], 3), "processes from 0 to 2"),
         (lambda: partition.of_graph(ss.eye_array(3, 4), 2), "not square"),

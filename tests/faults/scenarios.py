@@ -674,7 +674,8 @@ def _filled_again(job: Job) -> None:
     places = [event["instead_of"] for event in job.events("promoted")]
     assert places == [hit.element for hit in job.hits], job.story()
     assert len(job.events("view")[-1]["standbys"]) == 1, f"no standby again\n{job.story()}"
-    assert "warning" not in job.err.read_text(), job.story()
+    told = [line for line in job.err.read_text().splitlines() if "warning" in line]
+    assert all(" are late in superstep " in line for line in told), job.story()  # true on a loaded machine
 
 
 def _kill_loop(job: Job, rng: random.Random) -> None:

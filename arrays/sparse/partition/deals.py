@@ -167,8 +167,8 @@ def blocks(length: int, nprocs: int, weights: ArrayLike | None = None) -> Partit
     if weights is None:
         return Partition(None, even(length, nprocs))
     given = np.asarray(weights, float)
-    if given.shape != (length,) or (given < 0).any():
-        raise ArrayError(f"blocks: weights of shape {given.shape} for {length} positions; none may be negative")
+    if given.shape != (length,) or not (given >= 0).all():
+        raise ArrayError(f"blocks: weights of shape {given.shape} for {length} positions; none may be negative or NaN")
     return Partition(None, cut_evenly(np.cumsum(given), nprocs))
 
 
@@ -179,7 +179,7 @@ def bricks(shape: Sequence[int], grid: int | Sequence[int]) -> Partition:
     """
     lengths = tuple(int(each) for each in shape)
     counts = automatic(lengths, grid, False).grid if isinstance(grid, int) else tuple(grid)
-    if len(counts) != len(lengths) or (isinstance(grid, int) and prod(counts) != grid):
+    if len(counts) != len(lengths) or min(counts, default=1) < 1 or (isinstance(grid, int) and prod(counts) != grid):
         raise ArrayError(f"bricks: a mesh of shape {lengths} is not cut into {grid}")
     return of_owner(_of_boxes(lengths, counts), prod(counts))
 
