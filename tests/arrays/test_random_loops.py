@@ -192,7 +192,8 @@ def test_triangles_compute_what_the_loops_do(lines: list[str], seed: int, n: int
             function(*arguments(seed), 1.0, n)
     except (FloatingPointError, ZeroDivisionError):
         return
-    with np.errstate(all="raise"):
+    branches = any(line.lstrip().startswith("if ") for line in lines)  # both are computed, with warnings
+    with np.errstate(all="ignore" if branches else "raise"):
         made.check(*arguments(seed), 1.0, n)
 
 
