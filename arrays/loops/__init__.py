@@ -10,8 +10,9 @@
 
 `nests` reads loops, `dependences` says which of them may be carried out at once, `expressions` writes what they compute
 as slices, sums and contractions, `statements` what they assign, `generators` does so for comprehensions; `perfect`
-makes array statements of nests whose statements are all in the innermost loop, `distribution` makes such nests of
-others, `pricing` counts what loops that stay cost, and `functions` puts the parts together.
+makes array statements of nests whose statements are all in the innermost loop, `triangles` puts masks on those whose
+ranges depend on each other, `distribution` makes such nests of others, `pricing` counts what loops that stay cost, and
+`functions` puts the parts together.
 """
 
 from bsp.arrays.loops.functions import LoopReport, Parallel, parallel

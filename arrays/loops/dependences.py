@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from math import gcd
+from math import gcd, inf
 from typing import NamedTuple
 
 from bsp.arrays.loops.nests import (
@@ -111,7 +111,61 @@ def meeting(
             positions.add(a.first, b.first)
         if apart or (distance is not None and a.loop and found.setdefault(a.loop.name, distance) != distance):
             return None
+    same = _same_in_triangles(one, of_one, other, of_other, common, positions, ignored)
+    if same is None or any(found.setdefault(name, 0) for name in same):
+        return None
     return found
+
+
+def _same_in_triangles(
+    one: Reference, of_one: Sequence[LoopRange], other: Reference, of_other: Sequence[LoopRange],
+    common: Sequence[LoopRange], positions: Positions, ignored: Collection[str],
+) -> set[str] | None:  # fmt: skip
+    """Return the common loops that two uses which meet are in the same iteration of, by bounds; None if they never do.
+
+    Bounds and equal positions are differences of variables of at most so much (A[j, i] and A[i, j] with j <= i meet
+    where i = j); the least such numbers are shortest paths.
+    """
+    if all(loop.low is None and loop.high is None for loop in (*of_one, *of_other)):
+        return set()
+    nodes = [(side, loop.name) for side, loops in enumerate((of_one, of_other)) for loop in loops]
+    most: dict[tuple[tuple[int, str], tuple[int, str]], float] = {(a, b): inf for a in nodes for b in nodes}
+
+    def at_most(a: tuple[int, str], b: tuple[int, str], number: int) -> None:
+        most[a, b] = min(most[a, b], number)
+
+    for side, loops in enumerate((of_one, of_other)):
+        names = [loop.name for loop in loops]
+        for loop in loops:
+            for end, sign in ((loop.low, 1), (loop.high, -1)):
+                at = affine(end, names) if end is not None and not names_in(end) & {*ignored} else None
+                number = (
+                    None if at is None or at.step != 1 else difference(at.offset or ast.Constant(0), ast.Constant(0))
+                )
+                if at is None or number is None:
+                    continue
+                if sign > 0:  # loop.name >= at.name + number
+                    at_most((side, at.name), (side, loop.name), -number)
+                else:
+                    at_most((side, loop.name), (side, at.name), number - 1)
+    for left, right in zip(one.indices, other.indices, strict=False):
+        a, b = _line(left, of_one, ignored), _line(right, of_other, ignored)
+        if a is None or b is None or a.loop is None or b.loop is None or (a.step, b.step) != (1, 1):
+            continue
+        gap = difference(b.offset, a.offset)  # the one variable is so much more than the other
+        if gap is None or (names_in(a.first) | names_in(b.first)) & {name for _, name in nodes}:
+            continue
+        positions.add(a.first, b.first)
+        at_most((0, a.loop.name), (1, b.loop.name), gap)
+        at_most((1, b.loop.name), (0, a.loop.name), -gap)
+    for k in nodes:
+        for i in nodes:
+            for j in nodes:
+                most[i, j] = min(most[i, j], most[i, k] + most[k, j])
+    if any(most[each, each] < 0 for each in nodes):
+        return None
+    pairs = [((0, loop.name), (1, loop.name)) for loop in common]
+    return {a[1] for a, b in pairs if most[a, b] <= 0 and most[b, a] <= 0}
 
 
 def _distance(a: _Line, b: _Line) -> int | None:

@@ -37,6 +37,7 @@ from bsp.arrays.loops.nests import (
 )
 from bsp.arrays.loops.perfect import carried_out, free, one_kind, primed
 from bsp.arrays.loops.statements import replaced
+from bsp.arrays.loops.triangles import boxed
 
 
 class Staying(NamedTuple):
@@ -71,7 +72,10 @@ def distributed(node: ast.For, function: ast.AST, guard: Guard) -> list[ast.stmt
     function : what the nest is in.  guard : gains what must hold.
     """
     written = list(_leaves(node))
-    loops = {each: range_of(each) for leaf in written for each in leaf.path}
+    loops: dict[ast.For, LoopRange] = {}
+    for leaf in written:
+        for k, each in enumerate(leaf.path):
+            loops[each] = loops.get(each) or boxed(range_of(each), [loops[outer] for outer in leaf.path[:k]])
     _variables_are_their_own(loops, written, function)
     private = _private(written, node, function)
     leaves, texts = _inlined([leaf._replace(statement=primed(leaf.statement)) for leaf in written], private)
@@ -116,7 +120,7 @@ def _variables_are_their_own(loops: Mapping[ast.For, LoopRange], leaves: Sequenc
             raise LoopStays(node, f"{loop.name} is used outside of the loop")
         if loop.name in written:
             raise LoopStays(node, f"{loop.name} is assigned to in the loop")
-        if changed := values_in(loop.header) & written:
+        if changed := values_in(node.iter) & written:
             raise LoopStays(node, f"the range of {loop.name} depends on {sorted(changed)[0]}")
     for leaf in leaves:
         names = [loops[each].name for each in leaf.path]

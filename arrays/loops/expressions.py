@@ -291,10 +291,13 @@ class Guard:
     number only if it has no axes.  Positions by which dependences were excluded are not counted from the end.
 
     positions : gains those positions, by their texts.
+    extents : gains arrays, axes, and first and last positions that must be inside them; of a fixed position (True),
+        which may be counted from the end, both are the same.
     """
 
     def __init__(self) -> None:
         self.positions: dict[str, ast.expr] = {}
+        self.extents: dict[str, tuple[str, int, ast.expr, ast.expr, bool]] = {}
         self._elements: set[tuple[str, int]] = set()  # arrays, and the number of their indices
         self._numbers: set[tuple[str, int]] = set()  # names, and indices, that have no loop variable
 
@@ -326,12 +329,17 @@ class Guard:
 
     def test(self) -> ast.expr | None:
         """Return the test; None if nothing has to be tested."""
-        if not self._elements and not self._numbers and not self.positions:
+        if not self._elements and not self._numbers and not self.positions and not self.extents:
             return None
 
         def written(uses: set[tuple[str, int]]) -> ast.expr:
             pairs = [ast.Tuple([ast.Name(name, ast.Load()), ast.Constant(k)], ast.Load()) for name, k in sorted(uses)]
             return ast.Tuple([*pairs], ast.Load())
 
-        arguments = [written(self._elements), written(self._numbers), *self.positions.values()]
+        inside = [
+            ast.Tuple([ast.Name(name, ast.Load()), ast.Constant(axis), first, last, ast.Constant(fixed)], ast.Load())
+            for name, axis, first, last, fixed in self.extents.values()
+        ]
+        reached = ast.Tuple([*inside], ast.Load())
+        arguments = [written(self._elements), written(self._numbers), reached, *self.positions.values()]
         return ast.Call(ast.Name("_elements", ast.Load()), arguments, [])

@@ -51,8 +51,13 @@ def span(start: int, stop: int, step: int = 1) -> slice:
     return slice(int(start), int(stop), int(step))
 
 
-def elements(arrays: tuple[tuple[Any, int], ...], numbers: tuple[tuple[Any, int], ...], *positions: Any) -> bool:
+def elements(
+    arrays: tuple[tuple[Any, int], ...], numbers: tuple[tuple[Any, int], ...],
+    reached: tuple[tuple[Any, int, int, int, bool], ...], *positions: Any,
+) -> bool:  # fmt: skip
     """Return whether so many indices of arrays give elements, others are numbers, and positions not negative.
+
+    reached : arrays, axes, and the first and last positions there, which must be inside.
 
     See `Guard`.
     """
@@ -60,6 +65,10 @@ def elements(arrays: tuple[tuple[Any, int], ...], numbers: tuple[tuple[Any, int]
         all(getattr(each, "ndim", -1) == count for each, count in arrays)
         and all(getattr(each, "ndim", count) == count for each, count in numbers)
         and all(each >= 0 for each in positions)
+        and all(
+            (-array.shape[axis] if fixed else 0) <= first <= last < array.shape[axis]
+            for array, axis, first, last, fixed in reached
+        )
     )
 
 

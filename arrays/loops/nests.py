@@ -21,7 +21,8 @@ class LoopStays(Exception):
 class LoopRange(NamedTuple):
     """One loop over start, start + step, ... below stop; from the last to the first if it descends.
 
-    header : what the source loops over.
+    header : what the source loops over.  low, high : a position is one of the program's only if it is not below the
+        one, and below the other, which depend on loops around this one (see `triangles`).
     """
 
     name: str
@@ -30,6 +31,8 @@ class LoopRange(NamedTuple):
     header: ast.expr
     step: int = 1
     descends: bool = False
+    low: ast.expr | None = None
+    high: ast.expr | None = None
 
 
 class AffineIndex(NamedTuple):

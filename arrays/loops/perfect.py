@@ -21,6 +21,7 @@ from bsp.arrays.loops.nests import (
     written_name,
 )
 from bsp.arrays.loops.statements import array_statements, replaced
+from bsp.arrays.loops.triangles import both, bounds, boxed, extents, safe
 
 
 def nest(loops: list[LoopRange], node: ast.For, function: ast.AST, guard: Guard) -> list[ast.stmt]:
@@ -31,7 +32,7 @@ def nest(loops: list[LoopRange], node: ast.For, function: ast.AST, guard: Guard)
     parts = list(flat(node.body))
     inner = [each for each in parts if isinstance(each, ast.For)]
     if inner and len(parts) == 1:
-        return nest([*loops, range_of(inner[0])], inner[0], function, guard)
+        return nest([*loops, boxed(range_of(inner[0]), loops)], inner[0], function, guard)
     if inner:
         raise LoopStays(inner[0], "stands beside other statements in its loop")
     statements = [primed(each) for each in parts if isinstance(each, ElementStatement)]
@@ -46,13 +47,19 @@ def carried_out(loops: list[LoopRange], statements: Sequence[ElementStatement], 
     """
     rectangular(loops, statements)
     whole = _substituted(statements)
+    masks = bounds(loops)
+    mask = both(masks)
+    masked = statements if mask is None else [safe(each, mask) for each in statements]
+    reached = Guard()
+    if masks:
+        extents(loops, whole, reached)
     why: LoopStays | None = None
     for outside in _outside(loops, statements):
         positions = Positions()
         inside = [loop for loop in loops if loop not in outside]
         try:
             independent(inside, whole, positions, outside)
-            made = array_statements(inside, statements)
+            made = array_statements(inside, masked, masks)
         except LoopStays as refused:
             why = why or refused
             continue
@@ -60,6 +67,7 @@ def carried_out(loops: list[LoopRange], statements: Sequence[ElementStatement], 
             break  # these loops stay, and the nest inside them is read once more
         names = {loop.name for loop in loops}
         guard.positions |= positions.found
+        guard.extents |= reached.extents
         for each in whole:
             target = each.target if isinstance(each.target, ast.Subscript) else None
             for part in (target, each.condition, None if target is None and each.update is None else each.value):
@@ -76,9 +84,10 @@ def rectangular(loops: Sequence[LoopRange], statements: Sequence[ElementStatemen
     """Raise LoopStays if the range of a loop depends on a loop around it, or on what the statements write."""
     written = {written_name(each) for each in statements}
     for k, loop in enumerate(loops):
-        values = values_in(loop.header)
-        for what in (*(outer.name for outer in loops[:k]), *sorted(written)):
-            if what in values:
+        values = set().union(*(values_in(part) for part in (loop.header, loop.low, loop.high) if part is not None))
+        around = [outer.name for outer in loops[:k]]
+        for what in (*around, *sorted(written)):
+            if what in (values_in(loop.header) if what in around else values):
                 raise LoopStays(loop.header, f"the range of {loop.name} depends on {what}")
 
 

@@ -19,12 +19,18 @@ from bsp.arrays.loops.nests import (
     is_expanded,
     names_in,
 )
+from bsp.arrays.loops.triangles import both
 
 _REDUCTIONS = {ast.Mult: "prod", Largest: "max", Smallest: "min"}  # besides sums
 
 
-def array_statements(loops: Sequence[LoopRange], statements: Sequence[ElementStatement]) -> list[ast.stmt]:
-    """Return the statements that do for all iterations what these do in each."""
+def array_statements(
+    loops: Sequence[LoopRange], statements: Sequence[ElementStatement], masks: Sequence[ast.expr] = ()
+) -> list[ast.stmt]:
+    """Return the statements that do for all iterations what these do in each.
+
+    masks : the conditions under which an iteration is one of the program's.
+    """
     found: list[ast.stmt] = []
     names: dict[str, ast.expr] = {}
     for each in statements:
@@ -36,9 +42,9 @@ def array_statements(loops: Sequence[LoopRange], statements: Sequence[ElementSta
                     raise LoopStays(each.node, f"{each.target.id} is set under a condition")
                 names[each.target.id] = value
                 continue
-            found.append(_scalar(loops, each, value, condition))
+            found.append(_scalar(loops, each, value, both([*masks, condition])))
         else:
-            found.append(_element(loops, each, value, condition))
+            found.append(_element(loops, each, value, condition, masks))
     return found
 
 
@@ -66,16 +72,19 @@ def _updated(update: ast.operator, old: ast.expr, value: ast.expr) -> ast.expr:
 
 def _reduced(
     loops: Sequence[LoopRange], update: ast.operator | None, old: ast.expr, value: ast.expr,
-    condition: ast.expr | None, kept: Sequence[str], over: Sequence[str],
+    condition: ast.expr | None, kept: Sequence[str], over: Sequence[str], element: ast.expr,
 ) -> ast.expr:  # fmt: skip
-    """Return what updates, one for each iteration of the loops `over`, make of the old value: all but none of them."""
+    """Return what updates, one for each iteration of the loops `over`, make of the old value: all but none of them.
+
+    element : the old value as one iteration has it.
+    """
     assert update is not None
     if isinstance(update, (ast.Add, ast.Sub)):
         if condition is not None:
             value = ast.IfExp(condition, value, ast.Constant(0))
         return ast.BinOp(old, update, summed(loops, value, kept, over))
     if condition is not None:
-        value = ast.IfExp(condition, value, ast.Constant(1) if isinstance(update, ast.Mult) else old)
+        value = ast.IfExp(condition, value, ast.Constant(1) if isinstance(update, ast.Mult) else element)
     if over and not set(over) <= names_in(value):
         raise LoopStays(value, f"{ast.unparse(value)} is the same in all iterations of {over[-1]}")
     axes = ast.Tuple([ast.Constant(len(kept) + k) for k in range(len(over))], ast.Load())
@@ -93,8 +102,9 @@ def _unless_empty(loops: Sequence[LoopRange], over: Sequence[str], statement: as
 
 
 def _element(
-    loops: Sequence[LoopRange], each: ElementStatement, value: ast.expr, condition: ast.expr | None
-) -> ast.stmt:
+    loops: Sequence[LoopRange], each: ElementStatement, value: ast.expr, condition: ast.expr | None,
+    masks: Sequence[ast.expr],
+) -> ast.stmt:  # fmt: skip
     """Return the statement for an assignment to elements."""
     assert isinstance(each.target, ast.Subscript)
     target, kept = sliced(loops, each.target, stored=True)
@@ -103,11 +113,20 @@ def _element(
     if over:
         if condition is not None and not isinstance(each.update, (ast.Add, ast.Sub, ast.Mult)):
             raise LoopStays(each.node, f"the largest or smallest {ast.unparse(each.target)} is under a condition")
-        found = _reduced(loops, each.update, old, value, condition, kept, over)
+        element = copy.deepcopy(each.target)
+        element.ctx = ast.Load()
+        of_terms = both([*(mask for mask in masks if names_in(mask) & {*over}), condition])
+        found = _reduced(loops, each.update, old, value, of_terms, kept, over, element)
+        mask = both([mask for mask in masks if not names_in(mask) & {*over}])
+        if mask is not None:
+            found = np_call(
+                "where", ElementExpression(loops, kept).visit(copy.deepcopy(mask)), found, copy.deepcopy(old)
+            )
     else:
         found = ElementExpression(loops, kept).visit(copy.deepcopy(value))
         if each.update is not None:
             found = _updated(each.update, old, found)
+        condition = condition if is_expanded(each.target) and each.update is None else both([*masks, condition])
         if condition is not None:
             found = np_call(
                 "where", ElementExpression(loops, kept).visit(copy.deepcopy(condition)), found, copy.deepcopy(old)
@@ -134,6 +153,6 @@ def _scalar(
     if not isinstance(each.update, ORDERLESS) or name in names_in(value):
         raise LoopStays(each.node, f"{name} depends on the iteration before")
     old, over = ast.Name(name, ast.Load()), [loop.name for loop in loops]
-    found = _reduced(loops, each.update, old, value, condition, [], over)
+    found = _reduced(loops, each.update, old, value, condition, [], over, old)
     made: ast.stmt = ast.Assign([ast.Name(name, ast.Store())], found)
     return _unless_empty(loops, over, made) if isinstance(each.update, (Largest, Smallest)) else made

@@ -599,6 +599,58 @@ def shifted(x, y, z):
         x[i] = x[i + 1] - x[i]
 
 
+def syrk(alpha, beta, C, A):
+    n, m = A.shape
+    for i in range(n):
+        for j in range(i + 1):
+            C[i, j] *= beta
+        for k in range(m):
+            for j in range(i + 1):
+                C[i, j] += alpha * A[i, k] * A[j, k]
+
+
+def trmm(alpha, A, B):
+    n, m = B.shape
+    for i in range(n):
+        for j in range(m):
+            for k in range(i + 1, n):
+                B[i, j] += A[k, i] * B[k, j]
+            B[i, j] = alpha * B[i, j]
+
+
+def covariance_of_a_triangle(X):
+    n, m = X.shape
+    mean, cov = np.zeros(m), np.zeros((m, m))
+    for j in range(m):
+        for i in range(n):
+            mean[j] += X[i, j] / n
+    for i in range(m):
+        for j in range(i, m):
+            for k in range(n):
+                cov[i, j] += (X[k, i] - mean[i]) * (X[k, j] - mean[j])
+            cov[i, j] /= n - 1.0
+            cov[j, i] = cov[i, j]
+    return cov
+
+
+def triangular_product(L, x, y):
+    for i in range(len(y)):
+        s = 0.0
+        for j in range(i + 1):
+            s += L[i, j] * x[j]
+        y[i] = s
+
+
+def closest(x, d, least):
+    """Divides by what is 0 on the diagonal, which no iteration reaches."""
+    for i in range(len(x)):
+        for j in range(i):
+            d[i, j] = 1 / (x[i] - x[j]) ** 2
+    for i in range(len(x)):
+        for j in range(len(x) - 1, i, -1):
+            least[i] = max(least[i], d[j, i])
+
+
 class Kernel(NamedTuple):
     """A function, its arguments, and the numbers of its loops that become array statements, and that stay."""
 
@@ -666,5 +718,10 @@ KERNELS = [
     Kernel(softmax_of_rows, (r(9, 4), r(9, 4)), 1, 0),
     Kernel(swapped, (r(9), r(9)), 1, 0),
     Kernel(shifted, (r(11), r(11), r(11)), 2, 1),
+    Kernel(syrk, (1.5, 0.5, r(6, 6), r(6, 4)), 1, 0),
+    Kernel(trmm, (1.5, r(6, 6), r(6, 4)), 1, 1),
+    Kernel(covariance_of_a_triangle, (r(9, 5),), 2, 0),
+    Kernel(triangular_product, (r(7, 7), r(7), r(7)), 1, 0),
+    Kernel(closest, (r(7), np.zeros((7, 7)), np.zeros(7)), 2, 0),
     Kernel(clipped_energy, (r(9), r(9), 0.3), 1, 0),
 ]

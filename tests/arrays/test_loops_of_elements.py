@@ -292,7 +292,7 @@ def test_why_loops_stay() -> None:
     def triangle(A: Any, y: Any) -> None:
         for i in range(len(y)):
             s = 0.0
-            for j in range(i):
+            for j in range(i * i):
                 s += A[i, j]
             y[i] = s
 

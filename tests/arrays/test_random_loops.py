@@ -22,6 +22,9 @@ import bsp
 from bsp.arrays.loops import parallel
 
 N = 14  # of each axis: loops go over parts of 1, ..., 6, so that every index is inside
+TRIANGLES = ["range(1, {0})", "range(1, {0} + 1)", "range({0}, 6)", "range({0} + 1, n + 1)", "range(1, {0}, 2)",
+             "range(5, {0}, -1)", "range({0}, 0, -1)", "range(7 - {0}, 6)"]  # fmt: skip
+FROM_THE_FIRST = ["range({0})", "range({0} + 1)", "range({0}, {0} + 2)", "range({0}, -1, -1)"]
 _count = itertools.count()
 
 
@@ -58,7 +61,10 @@ def nests(draw: Any) -> list[str]:
         text = "".join(element() if letter == "#" else letter for letter in form)
         return text.replace(f"[{names[-1]}", "[m") if "for m" in form else text
 
-    lines = [f"{'    ' * k}for {name} in {draw(st.sampled_from(ranges))}:" for k, name in enumerate(names)]
+    def span(k: int) -> str:
+        return draw(st.sampled_from([*ranges, *(form.format(v) for v in names[:k] for form in TRIANGLES)]))
+
+    lines = [f"{'    ' * k}for {name} in {span(k)}:" for k, name in enumerate(names)]
     pad = "    " * len(names)
     for _ in range(draw(st.integers(1, 3))):
         target = draw(st.sampled_from(["element", "element", "element", "t"]))
@@ -81,7 +87,8 @@ def trees(draw: Any) -> list[str]:
     def loop(names: list[str]) -> list[str]:
         name = draw(st.sampled_from([each for each in "ijk" if each not in names]))
         body = block([*names, name])
-        return [f"for {name} in {draw(st.sampled_from(ranges))}:", *(f"    {line}" for line in body)]
+        spans = [*ranges, *(form.format(v) for v in names for form in TRIANGLES)]
+        return [f"for {name} in {draw(st.sampled_from(spans))}:", *(f"    {line}" for line in body)]
 
     def index(names: list[str]) -> str:
         form = draw(st.sampled_from([*["{}"] * 6, "{} - 1", "{} + 1", "2 * {}", "6 - {}", "w", "0", "n + {}"]))
@@ -111,6 +118,46 @@ def trees(draw: Any) -> list[str]:
     return [*loop([]), draw(st.sampled_from(["return t", "return t", "return t, s"]))]
 
 
+@st.composite
+def triangles(draw: Any) -> list[str]:
+    """The lines of two or three loops, each over a range that depends on one outside of it, and what may not meet."""
+    inner = draw(st.sampled_from([*TRIANGLES, *FROM_THE_FIRST])).format("i")
+    third = draw(st.sampled_from(["", "range(6)", *TRIANGLES, *FROM_THE_FIRST])).format(draw(st.sampled_from("ij")))
+    names = "ijk" if third else "ij"
+    index = st.sampled_from([*names, *names, *names, f"{names[-1]} + 1", "i - 1", "2"])
+    pairs = st.sampled_from(["i, j", "j, i", "i, i + 1", "j, i + 1", "{0}, {1}", "{0}, {1}"])
+
+    def element() -> str:
+        if draw(st.booleans()):
+            return f"{draw(st.sampled_from('AAB'))}[{draw(pairs).format(draw(index), draw(index))}]"
+        return f"{draw(st.sampled_from('xy'))}[{draw(index)}]"
+
+    def value() -> str:
+        forms = ["#", "# * #", "# / (# + 1)", "np.sqrt(#) - #", "# / (j - i)", "sum(# * A[m, j] for m in range(n))"]
+        return "".join(element() if letter == "#" else letter for letter in draw(st.sampled_from(forms)))
+
+    lines = [
+        f"for i in {draw(st.sampled_from(['range(n)', 'range(1, n)', 'range(n - 1, -1, -1)', 'range(0, 6, 2)']))}:"
+    ]
+    lines.append(f"    for j in {inner}:")
+    pad = "    " * (3 if third else 2)
+    lines += [f"        for k in {third}:"] if third else []
+    for _ in range(draw(st.integers(1, 2))):
+        forms = [
+            "{0} = {1}",
+            "{0} += {1}",
+            "{0} -= {1}",
+            "{0} = max({0}, {1})",
+            "{0} *= {1}",
+            "t += {1}",
+            "t = min(t, {1})",
+        ]
+        lines.append(pad + draw(st.sampled_from(forms)).format(element(), value()))
+        if draw(st.integers(0, 4)) == 0:
+            lines[-1:] = [f"{pad}if {element()} > 1:", "    " + lines[-1]]
+    return [*lines, "return t"]
+
+
 def arguments(seed: int) -> tuple[Any, ...]:
     rng = np.random.default_rng(seed)
     return (*(rng.random(shape) + 0.5 for shape in [(N, N), (N, N), (N,), (N,)]), 1.25)
@@ -134,8 +181,24 @@ def test_parts_of_imperfect_nests_compute_what_the_loops_do(
         made.check(*arguments(seed), 1.0, *bounds)
 
 
+@given(triangles(), st.integers(0, 3), st.sampled_from([5, 6, 1, 0]))
+@examples(600)
+def test_triangles_compute_what_the_loops_do(lines: list[str], seed: int, n: int) -> None:
+    """Also that nothing is divided by 0 which the loops do not divide by 0."""
+    function = function_of(lines)
+    made = parallel(function)
+    try:
+        with np.errstate(all="raise"):
+            function(*arguments(seed), 1.0, n)
+    except (FloatingPointError, ZeroDivisionError):
+        return
+    branches = any(line.lstrip().startswith("if ") for line in lines)  # both are computed, with warnings
+    with np.errstate(all="ignore" if branches else "raise"):
+        made.check(*arguments(seed), 1.0, n)
+
+
 @pytest.mark.parametrize("nprocs", [1, 3, 8])
-@given(st.one_of(nests(), trees()), st.integers(0, 3))
+@given(st.one_of(nests(), trees(), triangles()), st.integers(0, 3))
 @examples(60)
 def test_random_nests_on_processes(nprocs: int, lines: list[str], seed: int) -> None:
     made = parallel(function_of(lines))

@@ -1,0 +1,177 @@
+"""Triangles: loops whose ranges depend on loops around them, as loops over all positions that they reach, with a mask.
+
+    for i in range(n):                      for i in range(n):
+        for j in range(i + 1):       ->         for j in range(n):
+            C[i, j] = f(...)                        if j < i + 1:
+                                                        C[i, j] = f(...)
+
+An array statement computes what iterations under the mask would, too, so divisors, and arguments of functions, are 1
+there.  Where all positions of such a loop are not inside the arrays when the program runs, the loop itself is carried
+out (`Guard.extents`).
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bsp.arrays.loops.expressions import Guard
+from bsp.arrays.loops.nests import (
+    ElementStatement,
+    LoopRange,
+    LoopStays,
+    affine,
+    is_expanded,
+    last_of,
+    names_in,
+    plus,
+    reference,
+    times,
+)
+
+
+def boxed(loop: LoopRange, around: Sequence[LoopRange]) -> LoopRange:
+    """Return a loop over all that it goes over in any iteration of the loops around it, with its own ends as bounds.
+
+    It is returned as it is if its range does not depend on them, or in a way that is not affine.
+    """
+    outer = [each.name for each in around]
+    if not names_in(loop.header) & {*outer}:
+        return loop
+    if (loop.step != 1 and names_in(loop.start) & {*outer}) or (loop.step != 1 and loop.descends):
+        return loop
+    try:
+        start, stop = _end(loop.start, around, lowest=True), _end(loop.stop, around, lowest=False)
+    except LoopStays:
+        return loop
+    low = loop.start if names_in(loop.start) & {*outer} else None
+    high = loop.stop if names_in(loop.stop) & {*outer} else None
+    ends = [start, stop] if loop.step == 1 else [start, stop, ast.Constant(loop.step)]
+    if loop.descends:
+        ends = [plus(stop, ast.Constant(-1)), plus(start, ast.Constant(-1)), ast.Constant(-1)]
+    header = ast.copy_location(ast.Call(ast.Name("range", ast.Load()), ends, []), loop.header)
+    return loop._replace(start=start, stop=stop, header=header, low=low, high=high)
+
+
+def _end(node: ast.expr, around: Sequence[LoopRange], lowest: bool) -> ast.expr:
+    """Return the lowest or the highest value of the end of a range, over the loops around it."""
+    at = affine(node, [loop.name for loop in around])
+    if not at.name:
+        return node
+    loop = next(each for each in around if each.name == at.name)
+    value = loop.start if (at.step > 0) == lowest else last_of(loop)
+    return plus(times(at.step, value), at.offset or ast.Constant(0))
+
+
+def bounds(loops: Sequence[LoopRange]) -> list[ast.expr]:
+    """Return the conditions under which an iteration of loops over all positions is one of the program's."""
+    found: list[ast.expr] = []
+    for loop in loops:
+        name = ast.Name(loop.name, ast.Load())
+        if loop.low is not None:
+            found.append(ast.Compare(name, [ast.GtE()], [loop.low]))
+        if loop.high is not None:
+            found.append(ast.Compare(name, [ast.Lt()], [loop.high]))
+    return found
+
+
+def both(conditions: Sequence[ast.expr | None]) -> ast.expr | None:
+    """Return that all of some conditions hold; None if there are none."""
+    found = [each for each in conditions if each is not None]
+    return None if not found else found[0] if len(found) == 1 else ast.BoolOp(ast.And(), found)
+
+
+class _Safe(ast.NodeTransformer):
+    """Divide by 1, and call functions with 1, where a mask does not hold."""
+
+    def __init__(self, mask: ast.expr) -> None:
+        self.mask = mask
+
+    def _safe(self, node: ast.expr) -> ast.expr:
+        if isinstance(node, (ast.GeneratorExp, ast.ListComp)) or (isinstance(node, ast.Constant) and node.value):
+            return node
+        return ast.IfExp(copy.deepcopy(self.mask), node, ast.Constant(1))
+
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        """Make divisors, and both operands of powers, 1."""
+        self.generic_visit(node)
+        if isinstance(node.op, (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)):
+            node.right = self._safe(node.right)
+        if isinstance(node.op, ast.Pow):
+            node.left = self._safe(node.left)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        """Make arguments 1."""
+        if isinstance(node.func, ast.Name) and node.func.id in ("len", "min", "max", "abs"):
+            return node if node.func.id == "len" else self.generic_visit(node)
+        if ast.unparse(node.func).endswith("arctanh") or ast.unparse(node.func).endswith("atanh"):
+            raise LoopStays(node, f"{ast.unparse(node)} of nothing, beside a triangle")
+        self.generic_visit(node)
+        node.args = [self._safe(each) for each in node.args]
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        """Leave indices as they are."""
+        return node
+
+    def visit_comprehension(self, node: ast.comprehension) -> Any:
+        """Leave ranges as they are."""
+        node.ifs = [self.visit(each) for each in node.ifs]
+        return node
+
+
+def safe(each: ElementStatement, mask: ast.expr) -> ElementStatement:
+    """Return a statement that computes without errors where a mask does not hold."""
+    value = _Safe(mask).visit(copy.deepcopy(each.value))
+    condition = None if each.condition is None else _Safe(mask).visit(copy.deepcopy(each.condition))
+    return each._replace(value=value, condition=condition)
+
+
+def extents(loops: Sequence[LoopRange], statements: Sequence[ElementStatement], guard: Guard) -> None:
+    """Add to a guard that all positions that loops reach are inside the arrays; LoopStays if these are not known."""
+    for each in statements:
+        target = each.target if isinstance(each.target, ast.Subscript) else None
+        for part in (target, each.value, each.condition):
+            if part is not None:
+                for node in _elements(part):
+                    _extent(loops, node, {*_own(part)}, guard)
+
+
+def _elements(node: ast.AST) -> Iterator[ast.Subscript]:
+    if isinstance(node, ast.Subscript):
+        yield node
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _elements(child)
+
+
+def _own(part: ast.AST) -> Iterator[str]:
+    """Yield the variables of comprehensions."""
+    for each in ast.walk(part):
+        if isinstance(each, ast.comprehension):
+            yield from names_in(each.target)
+
+
+def _extent(loops: Sequence[LoopRange], node: ast.Subscript, own: set[str], guard: Guard) -> None:
+    if is_expanded(node):
+        return
+    found = reference(node)
+    for axis, index in enumerate(found.indices):
+        if names_in(index) & own:
+            continue
+        at = affine(index, [loop.name for loop in loops])
+        if not at.name:
+            if any(isinstance(each, (ast.Subscript, ast.Call)) for each in ast.walk(index)) and "len(" not in (
+                ast.unparse(index)
+            ):
+                raise LoopStays(node, f"index {ast.unparse(index)} is not known beside a triangle")
+            guard.extents[f"{found.array} {axis} {ast.unparse(index)}"] = (found.array, axis, index, index, True)
+            continue
+        loop = next(each for each in loops if each.name == at.name)
+        ends = [plus(times(at.step, end), at.offset or ast.Constant(0)) for end in (loop.start, last_of(loop))]
+        first, last = ends if at.step > 0 else ends[::-1]
+        told = f"{found.array} {axis} {ast.unparse(first)} {ast.unparse(last)}"
+        guard.extents[told] = (found.array, axis, first, last, False)
