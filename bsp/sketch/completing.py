@@ -162,6 +162,7 @@ class _Completing:
         self.tried = 0
         self.refused = ""
         self._ruled_out: dict[int, list[_NoGood]] = {}  # by the last of its holes in the order of search
+        self._single: dict[int, dict[tuple[int, ...], set[tuple[int, ...]]]] = {}  # likewise: one option in each hole
         self._order: list[int] = []  # holes in the order in which runs came to them
         self._alike: dict[Any, list[Any]] = {}
 
@@ -204,7 +205,12 @@ class _Completing:
             self._order.append(-1)
             self._ruled_out.setdefault(-1, []).append({})
             return
-        self._ruled_out.setdefault(last, []).append(nogood)
+        if all(len(options) == 1 for options in nogood.values()):  # found by hash, however many there are
+            holes = tuple(nogood)
+            alone = self._single.setdefault(last, {}).setdefault(holes, set())
+            alone.add(tuple(self.choices.chosen[each] for each in holes))
+        else:
+            self._ruled_out.setdefault(last, []).append(nogood)
 
     def _like(self, number: int, contexts: set[Any]) -> frozenset[int]:
         opening, chosen = self.sketch.openings[number], self.choices.chosen[number]
@@ -242,6 +248,9 @@ class _Completing:
     def _refused(self, number: int) -> bool:
         """Return whether the options of the holes up to this one are ruled out."""
         chosen = self.choices.chosen
+        for holes, alone in self._single.get(number, {}).items():
+            if tuple(chosen[each] for each in holes) in alone:
+                return True
         return any(
             all(chosen[each] in options for each, options in nogood.items())
             for nogood in reversed(self._ruled_out.get(number, ()))

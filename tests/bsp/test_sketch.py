@@ -28,6 +28,19 @@ def test_constants_are_found_and_folded() -> None:
     assert "candidates" in str(found)
 
 
+def plane(x: Any, y: Any) -> Any:
+    return hole(range(-9, 10)) * x + hole(range(-9, 10)) * y + hole(range(-9, 10))
+
+
+def test_constants_that_depend_on_one_another_are_each_tried_once() -> None:
+    inputs = list(itertools.product(range(4), repeat=2))
+    found = sketch.complete(plane, lambda x, y: 7 * x - 8 * y + 9, inputs=inputs)
+    assert found.function(100, 10) == 629
+    assert found.tried <= 19**3
+    with pytest.raises(sketch.NoCompletion, match=f"none of {19**3} candidates"):
+        sketch.complete(plane, lambda x, y: 7 * x - 8 * y + 99, inputs=inputs)
+
+
 def test_the_other_options_are_not_evaluated() -> None:
     def picked(x: Any) -> Any:
         return choose(x[5], x[-1], 1 / 0)
