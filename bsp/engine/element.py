@@ -448,6 +448,8 @@ class Element:
             effects = self.reordering.arrivals(effects)
         if self.recorder is not None:
             self.recorder.issued(effects)
+        if self.abstract is not None:
+            effects = self.abstract.without_counted(effects)
         return effects if self.sample is None else self.sample.among(effects)
 
     # ------------------------------------------------------------------ registration

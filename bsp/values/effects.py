@@ -83,6 +83,7 @@ class Send:
     line: SourceLine = NOWHERE
     kept: bool = False  # the sender is the receiver, and only reads what arrives: it gets no copy
     pooled: bool = False  # an element keeps it once, for all receivers there (`bsp.engine.pool`)
+    counted: bool = False  # it is counted, and not delivered: the traffic of a declared cost, which nobody reads
 
     def to(self, dests: tuple[int, ...] | range, borrowed: bool) -> Send:
         """Return the same message for some of its receivers."""

@@ -13,6 +13,7 @@ from bsp.abstract.array import owned
 from bsp.abstract.elementwise import from_sequence, holds_abstract
 from bsp.cost.model import Machine
 from bsp.values import payload
+from bsp.values.effects import Effect, Send
 
 
 class Abstraction:
@@ -22,6 +23,7 @@ class Abstraction:
         self.accounts = [HeldMemory() for _ in range(nprocs)]
         self.rates = _rates(machine)
         self.bounded = False  # whether some work or size counted so far is an upper bound
+        self.arriving = np.zeros(nprocs, np.int64)  # bytes of what the last boundary counted and did not deliver
         self._turn = 0
 
     def enter(self, pid: int) -> None:
@@ -34,6 +36,19 @@ class Abstraction:
         work = counter.take()
         self.bounded = self.bounded or work.upper_bound
         return work.seconds(self.rates)
+
+    def without_counted(self, effects: list[Effect]) -> list[Effect]:
+        """Return the effects that are delivered, and note how much of the others arrives at each process."""
+        kept: list[Effect] = []
+        self.arriving[:] = 0
+        for effect in effects:
+            if not (isinstance(effect, Send) and effect.counted and effect.array is not None):
+                kept.append(effect)
+                continue
+            self.arriving[list(effect.dests)] += effect.array.nbytes
+            if effect.source in effect.dests:
+                self.arriving[effect.source] -= effect.array.nbytes
+        return kept
 
     def memory(self, shape: Any, dtype: Any) -> Any:
         """Return an array of this shape without data: the memory of a coarray or a receiver."""

@@ -152,12 +152,13 @@ class SampleRecorder(Recorder):
         sent, received = added_up(zero, source, size, (1, p)), added_up(zero, dest, size, (1, p))
         of = np.sort((source * p + dest)[(size > 0) | (kind == SEND)])
         messages = int(np.count_nonzero(np.diff(of))) + bool(of.size)
-        between, landed = [*self._between(single, 1)], self._landed(single, 1)
+        multi = self._crossing()
+        between, landed = [*self._between(single, multi, 1)], self._landed(single, multi, 1)
         if exchanged.messages:
             sent, received = sent + exchanged.out, received + exchanged.into
             self._spread(between, exchanged.out, exchanged.into, exchanged.messages)
             landed = landed + np.bincount(self.owner, exchanged.into / WORD, self.elements)
-        return _Counts(sent, received, messages + exchanged.messages, between, self._inside(single, 1), landed)
+        return _Counts(sent, received, messages + exchanged.messages, between, self._inside(single, multi, 1), landed)
 
     def _of_plan(self, flows: Flows) -> _Counts:
         """Return the counts of a plan's exchange; plans run again and again, so they are kept."""

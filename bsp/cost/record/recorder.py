@@ -63,7 +63,7 @@ class Recorder:
         self._work: list[float] = []
         self._wall: list[float] = []
         self._single: list[int] = []  # superstep, source, dest, bytes, kind of each effect, one after the other
-        self._multi: list[tuple[int, int, Sequence[int], int]] = []  # superstep, source, dests, bytes of each
+        self._multi: list[tuple[int, int, tuple[int, ...] | range, int]] = []  # superstep, source, dests, bytes of each
         self._rows: list[tuple[int, Row]] = []
         self._registers: list[int] = []
         self._folded: list[SuperstepSums] = []
@@ -169,17 +169,20 @@ class Recorder:
         step, source, dest, size, kind = single.T
         each = [len(dests) for _, _, dests, _ in self._multi]
         if each:
-            multi = np.array([(s, source, size) for s, source, _, size in self._multi], np.int64)
+            spread = np.array([(s, source, size) for s, source, _, size in self._multi], np.int64)
             to = np.concatenate([np.array(dests, np.int64) for _, _, dests, _ in self._multi])
             which = np.repeat(np.arange(len(each)), each)
-            spread = multi[which]
+            spread = spread[which]
             step, source, size = (np.concatenate(both) for both in zip((step, source, size), spread.T, strict=True))
             dest, kind = np.concatenate([dest, to]), np.concatenate([kind, np.full(len(to), SEND)])
         other = source != dest
         at, of, to_, bytes_ = step[other], source[other], dest[other], size[other]
         traffic = (bytes_ > 0) | (kind[other] == SEND)
-        pairs = np.unique((at[traffic] * p + of[traffic]) * p + to_[traffic])
+        pairs = (at[traffic] * p + of[traffic]) * p + to_[traffic]
+        pairs.sort(kind="stable")  # a few ascending runs
+        pairs = pairs[np.concatenate([[True], pairs[1:] != pairs[:-1]])] if len(pairs) else pairs
         bin_of = np.arange(p) * self.bins // p
+        multi = self._crossing()
         self._folded.append(
             SuperstepSums(
                 work=np.array(self._work).reshape(rows, len(self.pids)),
@@ -187,10 +190,10 @@ class Recorder:
                 sent=added_up(at, of, bytes_, (rows, p)),
                 received=added_up(at, to_, bytes_, (rows, p)),
                 messages=np.bincount(pairs // (p * p), minlength=rows),
-                landed=self._landed(single, rows),
+                landed=self._landed(single, multi, rows),
                 registers=np.bincount(self._registers, minlength=rows),
-                between=self._between(single, rows),
-                inside=self._inside(single, rows),
+                between=self._between(single, multi, rows),
+                inside=self._inside(single, multi, rows),
                 heat=added_up(bin_of[of], bin_of[to_], bytes_, (self.bins, self.bins)),
             )
         )
@@ -202,20 +205,22 @@ class Recorder:
 
         Of a pooled value, whose receivers are a range, an element keeps one.
         """
-        rows = []
-        for step, source, dests, size in self._multi:
-            if isinstance(dests, range):
-                there = range(self.owner[dests[0]], self.owner[dests[-1]] + 1)
-                rows += [(step, self.owner[source], element, size, 1) for element in there]
-                continue
-            elements, counts = np.unique(self.owner[list(dests)], return_counts=True)
-            rows += [(step, self.owner[source], k, size, count) for k, count in zip(elements, counts, strict=True)]
-        return np.array(rows, np.int64).reshape(-1, 5)
+        if not self._multi:
+            return np.zeros((0, 5), np.int64)
+        reached: dict[tuple[int, ...] | range, np.ndarray] = {}  # elements, and the copies there
+        for _, _, dests, _ in self._multi:
+            if dests not in reached:
+                elements, counts = np.unique(self.owner[list(dests)], return_counts=True)
+                reached[dests] = np.stack([elements, np.ones_like(counts) if isinstance(dests, range) else counts], 1)
+        ends = [reached[dests] for _, _, dests, _ in self._multi]
+        each = np.array([(step, source, size) for step, source, _, size in self._multi], np.int64)
+        step, source, size = np.repeat(each, [len(end) for end in ends], axis=0).T
+        element, copies = np.concatenate(ends).T
+        return np.stack([step, self.owner[source], element, size, copies], axis=1)
 
-    def _between(self, single: np.ndarray, rows: int) -> tuple[tuple[Traffic, Traffic], ...]:
+    def _between(self, single: np.ndarray, multi: np.ndarray, rows: int) -> tuple[tuple[Traffic, Traffic], ...]:
         """Return the traffic out of and into the ports of each level between elements."""
         step, source, dest, size, kind = single.T
-        multi = self._crossing()
         step = np.concatenate([step, multi[:, 0]])
         source = np.concatenate([self.owner[source], multi[:, 1]])
         dest = np.concatenate([self.owner[dest], multi[:, 2]])
@@ -235,22 +240,20 @@ class Recorder:
             found.append((out, into))
         return tuple(found)
 
-    def _inside(self, single: np.ndarray, rows: int) -> Traffic:
+    def _inside(self, single: np.ndarray, multi: np.ndarray, rows: int) -> Traffic:
         """Return the copies made inside elements: between their processes, and for receivers of a multiple send."""
         step, source, dest, size, kind = single.T
         here = self.owner[source] == self.owner[dest]
         shape = rows, self.elements
         singles = _traffic(step[here], self.owner[dest[here]], size[here] / WORD, kind[here], shape)
-        multi = self._crossing()
         copies = multi[:, 4] - (multi[:, 1] != multi[:, 2])
         words = added_up(multi[:, 0], multi[:, 2], copies * multi[:, 3] / WORD, shape)
         return singles + Traffic(added_up(multi[:, 0], multi[:, 2], copies, shape), words, np.zeros(shape), words)
 
-    def _landed(self, single: np.ndarray, rows: int) -> np.ndarray:
+    def _landed(self, single: np.ndarray, multi: np.ndarray, rows: int) -> np.ndarray:
         """Return the words that arrive in memory of their own; every receiver of a multiple send has a copy."""
         step, _, dest, size, kind = single.T
         staged = kind >= SEND
-        multi = self._crossing()
         return added_up(
             np.concatenate([step[staged], multi[:, 0]]),
             np.concatenate([self.owner[dest[staged]], multi[:, 2]]),
