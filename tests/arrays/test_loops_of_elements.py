@@ -200,6 +200,26 @@ def test_extremes_and_indices_that_descend() -> None:
         made.check(np.arange(1.0, 7.0), np.array([3.0, 9, 1, 2, 5, 4]), n)
 
 
+def test_what_a_branch_that_is_not_taken_would_compute_raises_nothing() -> None:
+    """Divisors, powers and arguments are 1 there; `np.where` alone would divide by 0."""
+
+    def branches(x: Any, y: Any, z: Any) -> Any:
+        total = 0.0
+        for i in range(len(x)):
+            if x[i] > 0 and 1 / x[i] < 0.9:
+                y[i] = np.log(x[i]) + 1 / x[i] + x[i] ** -0.5
+            else:
+                y[i] = np.arctanh(x[i] / 4) if x[i] > -4 else 2.0
+            total += 1 / x[i] if x[i] != 0 else 3.0
+            z[i] = sum(1 / x[m] for m in range(len(x)) if x[m] != 0 and x[m] != x[i])
+        return total
+
+    made = parallel(branches)
+    assert all(each.parallel for each in made.loops), made.explain()
+    with np.errstate(all="raise"):
+        made.check(np.array([0.0, 2, -4, 1, 3]), np.zeros(5), np.zeros(5))
+
+
 def refused(function: Any, why: str) -> None:
     made = parallel(function)
     assert not any(each.parallel for each in made.loops)
