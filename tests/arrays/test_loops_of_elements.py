@@ -252,6 +252,25 @@ def test_diagonals_are_read_and_written_pair_by_pair() -> None:
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize(("rows", "inner", "columns", "grid"), [(4000, 40, 40, "on 4x1x1"), (40, 4000, 40, "on 1x4x1")])
+def test_grids_of_what_loops_become_are_chosen_by_price(rows: int, inner: int, columns: int, grid: str) -> None:
+    """A tall product is cut by its rows, and moves nothing; one with a long sum by that, and moves its small result."""
+
+    def gemm(A: Any, B: Any, C: Any) -> None:
+        for i in range(A.shape[0]):
+            for j in range(B.shape[1]):
+                for k in range(A.shape[1]):
+                    C[i, j] += A[i, k] * B[k, j]
+
+    def main(proc: bsp.Process) -> str:
+        C = ba.zeros((rows, columns))
+        parallel(gemm)(ba.zeros((rows, inner)), ba.zeros((inner, columns)), C)
+        return str(C.explain())
+
+    (product, *_) = [line for line in bsp.run(main, nprocs=4)[0].splitlines() if "x1 @ x2" in line]
+    assert grid in product
+
+
 def test_a_diagonal_that_is_written_depends_on_what_reads_it() -> None:
     def scaled(A: Any, n: int) -> None:
         for i in range(n):
