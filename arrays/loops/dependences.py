@@ -246,7 +246,13 @@ def independent(
         target = reference(each.target)
         used = [name for index in target.indices if (name := affine(index, names).name)]
         if len(used) != len(set(used)):
-            raise LoopStays(each.node, f"{ast.unparse(each.target)} has a loop variable twice")
+            if len(used) != len(target.indices) or len(set(used)) != 1:
+                raise LoopStays(each.node, f"{ast.unparse(each.target)} has a loop variable twice")
+            for index in target.indices:  # none counts from the end, where two iterations could write one element
+                at = _line(index, loops, moved)
+                if at is None or names_in(at.first) & {*names}:
+                    raise LoopStays(each.node, f"{ast.unparse(each.target)} has a loop variable twice")
+                positions.add(at.first)
         missing = [name for name in names if name not in used]
         if missing and not isinstance(each.update, ORDERLESS):
             raise LoopStays(each.node, f"iterations of {missing[0]} write the same element {ast.unparse(each.target)}")

@@ -1,4 +1,4 @@
-"""The expression of one iteration as that of all: slices for elements, sums and contractions for generators."""
+"""The expression of one iteration as that of all: slices, or diagonals, for elements; sums and contractions."""
 
 from __future__ import annotations
 
@@ -57,6 +57,8 @@ def sliced(loops: Sequence[LoopRange], node: ast.Subscript, stored: bool = False
     stored : the part is assigned to.
     """
     found = reference(node)
+    if (line := _diagonal(loops, node)) is not None:
+        return line
     parts: list[ast.expr] = []
     axes: list[str] = []
     turned: list[ast.expr] = []
@@ -78,6 +80,16 @@ def sliced(loops: Sequence[LoopRange], node: ast.Subscript, stored: bool = False
     place: ast.expr = parts[0] if len(parts) == 1 else ast.Tuple(parts, ast.Load())
     part: ast.expr = ast.Subscript(ast.Name(found.array, ast.Load()), place, ast.Load())
     return np_call("flip", part, axis=ast.Tuple(turned, ast.Load())) if turned else part, axes
+
+
+def _diagonal(loops: Sequence[LoopRange], node: ast.Subscript) -> tuple[ast.expr, list[str]] | None:
+    """Return elements whose indices are all of one loop (A[i, n - 1 - i]), pair by pair; None if they are others."""
+    found = reference(node)
+    names = [affine(index, [loop.name for loop in loops]).name for index in found.indices]
+    if len(names) < 2 or len({*names}) != 1 or not names[0] or is_expanded(node):
+        return None
+    pairs: list[ast.expr] = [ElementExpression(loops, names[:1]).visit(copy.deepcopy(each)) for each in found.indices]
+    return ast.Subscript(ast.Name(found.array, ast.Load()), ast.Tuple(pairs, ast.Load()), ast.Load()), names[:1]
 
 
 def aligned(value: ast.expr, axes: Sequence[str], order: Sequence[str]) -> ast.expr:

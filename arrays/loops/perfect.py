@@ -48,8 +48,7 @@ def carried_out(loops: list[LoopRange], statements: Sequence[ElementStatement], 
     rectangular(loops, statements)
     whole = _substituted(statements)
     masks = bounds(loops)
-    mask = both(masks)
-    masked = statements if mask is None else [safe(each, mask) for each in statements]
+    masked = [safe(each, both(masks)) for each in statements]
     reached = Guard()
     if masks:
         extents(loops, whole, reached)

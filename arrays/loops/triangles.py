@@ -5,9 +5,9 @@
             C[i, j] = f(...)                        if j < i + 1:
                                                         C[i, j] = f(...)
 
-An array statement computes what iterations under the mask would, too, so divisors, and arguments of functions, are 1
-there.  Where all positions of such a loop are not inside the arrays when the program runs, the loop itself is carried
-out (`Guard.extents`).
+An array statement computes what iterations beside the mask would, and both branches of an `if`, so divisors, and
+arguments of functions, are 1 there.  Where all positions of such a loop are not inside the arrays when the program
+runs, the loop itself is carried out (`Guard.extents`).
 """
 
 from __future__ import annotations
@@ -83,16 +83,25 @@ def both(conditions: Sequence[ast.expr | None]) -> ast.expr | None:
     return None if not found else found[0] if len(found) == 1 else ast.BoolOp(ast.And(), found)
 
 
-class _Safe(ast.NodeTransformer):
-    """Divide by 1, and call functions with 1, where a mask does not hold."""
+_QUIET = ("abs", "max", "min", "maximum", "minimum", "invert", "where", "clip", "isnan", "isinf", "isfinite")
 
-    def __init__(self, mask: ast.expr) -> None:
+
+class _Safe(ast.NodeTransformer):
+    """Divide by 1, and call functions with 1, where a mask does not hold, or a branch inside is not taken."""
+
+    def __init__(self, mask: ast.expr | None) -> None:
         self.mask = mask
 
-    def _safe(self, node: ast.expr) -> ast.expr:
-        if isinstance(node, (ast.GeneratorExp, ast.ListComp)) or (isinstance(node, ast.Constant) and node.value):
+    def _under(self, conditions: Sequence[ast.expr], node: ast.expr) -> ast.expr:
+        """Return an expression that is computed only where conditions hold, too."""
+        found: ast.expr = _Safe(both([self.mask, *conditions])).visit(node)
+        return found
+
+    def _safe(self, node: ast.expr, value: int = 1) -> ast.expr:
+        known = isinstance(node, (ast.GeneratorExp, ast.ListComp)) or (isinstance(node, ast.Constant) and node.value)
+        if known or self.mask is None:
             return node
-        return ast.IfExp(copy.deepcopy(self.mask), node, ast.Constant(1))
+        return ast.IfExp(copy.deepcopy(self.mask), node, ast.Constant(value))
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
         """Make divisors, and both operands of powers, 1."""
@@ -104,29 +113,51 @@ class _Safe(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> Any:
-        """Make arguments 1."""
-        if isinstance(node.func, ast.Name) and node.func.id in ("len", "min", "max", "abs"):
-            return node if node.func.id == "len" else self.generic_visit(node)
-        if ast.unparse(node.func).endswith("arctanh") or ast.unparse(node.func).endswith("atanh"):
-            raise LoopStays(node, f"{ast.unparse(node)} of nothing, beside a triangle")
+        """Make arguments 1, or 0 where 1 is a pole."""
+        name = ast.unparse(node.func).rpartition(".")[2]
+        if name == "len":
+            return node
         self.generic_visit(node)
-        node.args = [self._safe(each) for each in node.args]
+        if name not in _QUIET and not name.startswith(("logical_", "bitwise_")):
+            node.args = [self._safe(each, 0 if name in ("arctanh", "atanh") else 1) for each in node.args]
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        """Compute each branch where it is taken."""
+        node.test = self.visit(node.test)
+        taken, other = copy.deepcopy(node.test), ast.UnaryOp(ast.Not(), copy.deepcopy(node.test))
+        node.body, node.orelse = self._under([taken], node.body), self._under([other], node.orelse)
+        return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+        """Compute each condition where those before it leave the answer open."""
+        done: list[ast.expr] = []
+        for k, each in enumerate(node.values):
+            node.values[k] = self._under(done, each)
+            known = copy.deepcopy(node.values[k])
+            done.append(known if isinstance(node.op, ast.And) else ast.UnaryOp(ast.Not(), known))
         return node
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         """Leave indices as they are."""
         return node
 
-    def visit_comprehension(self, node: ast.comprehension) -> Any:
-        """Leave ranges as they are."""
-        node.ifs = [self.visit(each) for each in node.ifs]
+    def _generated(self, node: ast.GeneratorExp | ast.ListComp) -> Any:
+        tests: list[ast.expr] = []
+        for each in node.generators:  # ranges are left as they are
+            for k, test in enumerate(each.ifs):
+                each.ifs[k] = self._under(tests, test)
+                tests.append(copy.deepcopy(each.ifs[k]))
+        node.elt = self._under(tests, node.elt)
         return node
 
+    visit_GeneratorExp = visit_ListComp = _generated
 
-def safe(each: ElementStatement, mask: ast.expr) -> ElementStatement:
-    """Return a statement that computes without errors where a mask does not hold."""
-    value = _Safe(mask).visit(copy.deepcopy(each.value))
+
+def safe(each: ElementStatement, mask: ast.expr | None) -> ElementStatement:
+    """Return a statement that computes without errors where a mask, or its own condition, does not hold."""
     condition = None if each.condition is None else _Safe(mask).visit(copy.deepcopy(each.condition))
+    value = _Safe(both([mask, condition])).visit(copy.deepcopy(each.value))
     return each._replace(value=value, condition=condition)
 
 

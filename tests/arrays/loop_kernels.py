@@ -690,7 +690,7 @@ KERNELS = [
     Kernel(floyd_warshall, (10 * r(6, 6),), 0, 3),
     Kernel(running, (r(9),), 0, 1),
     Kernel(trisolv, (positive(6), np.zeros(6), r(6)), 1, 1),
-    Kernel(go_fast, (r(6, 6),), 0, 1),
+    Kernel(go_fast, (r(6, 6),), 1, 0),
     Kernel(mandelbrot, (np.linspace(-2, 0.6, 9), np.linspace(-1, 1, 7), 6), 3, 1),
     Kernel(conv2d, (r(8, 9), r(3, 3), np.zeros((6, 7))), 1, 2),
     Kernel(forces, (r(7, 2), r(7), np.zeros((7, 2))), 2, 0),

@@ -200,6 +200,98 @@ def test_extremes_and_indices_that_descend() -> None:
         made.check(np.arange(1.0, 7.0), np.array([3.0, 9, 1, 2, 5, 4]), n)
 
 
+def test_what_a_branch_that_is_not_taken_would_compute_raises_nothing() -> None:
+    """Divisors, powers and arguments are 1 there; `np.where` alone would divide by 0."""
+
+    def branches(x: Any, y: Any, z: Any) -> Any:
+        total = 0.0
+        for i in range(len(x)):
+            if x[i] > 0 and 1 / x[i] < 0.9:
+                y[i] = np.log(x[i]) + 1 / x[i] + x[i] ** -0.5
+            else:
+                y[i] = np.arctanh(x[i] / 4) if x[i] > -4 else 2.0
+            total += 1 / x[i] if x[i] != 0 else 3.0
+            z[i] = sum(1 / x[m] for m in range(len(x)) if x[m] != 0 and x[m] != x[i])
+        return total
+
+    made = parallel(branches)
+    assert all(each.parallel for each in made.loops), made.explain()
+    with np.errstate(all="raise"):
+        made.check(np.array([0.0, 2, -4, 1, 3]), np.zeros(5), np.zeros(5))
+
+
+def test_diagonals_are_read_and_written_pair_by_pair() -> None:
+    def diagonals(A: Any, B: Any, x: Any, n: int) -> Any:
+        trace = 0.0
+        for i in range(n):
+            trace += A[i, i]
+            x[i] = A[i, i + 1] * A[i, n - 1 - i]
+        for i in range(n - 1, -1, -1):
+            B[i, i] += x[i]
+        for i in range(n):
+            for j in range(n):
+                B[i, j] = B[i, j] / A[i, i]
+        return trace
+
+    made = parallel(diagonals)
+    assert all(each.parallel for each in made.loops), made.explain()
+    assert "A[np.arange(0, n), np.arange(0, n) + 1] * A[np.arange(0, n), n - 1 - np.arange(0, n)]" in made.explain()
+    assert "B[np.arange(0, n), np.arange(0, n)] = B[np.arange(0, n), np.arange(0, n)] + x[0:n]" in made.explain()
+    A = np.random.default_rng(8).random((6, 7)) + 1
+    for n in (6, 1, 0):
+        made.check(A, np.zeros((6, 6)), np.zeros(6), n)
+
+    def main(proc: bsp.Process) -> Any:
+        B, x = ba.zeros((6, 6)), ba.zeros(6)
+        trace = made(ba.asarray(A), B, x, 6)
+        return float(trace), B.compute(), x.compute()
+
+    B, x = np.zeros((6, 6)), np.zeros(6)
+    wanted = diagonals(A, B, x, 6), B, x
+    for a, b in zip(bsp.run(main, nprocs=3)[0], wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("rows", "inner", "columns", "grid"), [(4000, 40, 40, "on 4x1x1"), (40, 4000, 40, "on 1x4x1")])
+def test_grids_of_what_loops_become_are_chosen_by_price(rows: int, inner: int, columns: int, grid: str) -> None:
+    """A tall product is cut by its rows, and moves nothing; one with a long sum by that, and moves its small result."""
+
+    def gemm(A: Any, B: Any, C: Any) -> None:
+        for i in range(A.shape[0]):
+            for j in range(B.shape[1]):
+                for k in range(A.shape[1]):
+                    C[i, j] += A[i, k] * B[k, j]
+
+    def main(proc: bsp.Process) -> str:
+        C = ba.zeros((rows, columns))
+        parallel(gemm)(ba.zeros((rows, inner)), ba.zeros((inner, columns)), C)
+        return str(C.explain())
+
+    (product, *_) = [line for line in bsp.run(main, nprocs=4)[0].splitlines() if "x1 @ x2" in line]
+    assert grid in product
+
+
+def test_a_diagonal_that_is_written_depends_on_what_reads_it() -> None:
+    def scaled(A: Any, n: int) -> None:
+        for i in range(n):
+            for j in range(n):
+                A[i, j] = A[i, j] / A[i, i]
+
+    def eliminated(A: Any, n: int) -> None:
+        for i in range(1, n):
+            A[i, i] = A[i, i] - A[i - 1, i - 1] * A[i, i - 1]
+
+    def around(A: Any, n: int) -> None:
+        for i in range(-n, n):
+            A[i, i] = A[i, i] + 1
+
+    for function, which in ((scaled, False), (eliminated, False), (around, True)):
+        made = parallel(function)
+        outer = min(made.loops)
+        assert outer.parallel is which or "for " in outer.text, made.explain()
+        made.check(np.random.default_rng(8).random((6, 6)) + 1, 6)
+
+
 def refused(function: Any, why: str) -> None:
     made = parallel(function)
     assert not any(each.parallel for each in made.loops)
