@@ -29,6 +29,7 @@ from loop_kernels import (
 import bsp
 import bsp.arrays as ba
 from bsp.arrays.loops import parallel
+from tools import loops_study
 
 
 def leaves(value: Any) -> list[Any]:
@@ -60,6 +61,11 @@ def test_kernels_on_processes(kernel: Kernel, nprocs: int) -> None:
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-9)
 
     bsp.run(main, nprocs=nprocs)
+
+
+def test_the_table_of_kernels_is_what_is_made_of_them() -> None:
+    written = Path(loops_study.__file__).parents[1] / "docs" / "loops-study.md"
+    assert written.read_text() == loops_study.page()
 
 
 def test_distributed_arrays_stay_distributed() -> None:

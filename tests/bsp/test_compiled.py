@@ -277,7 +277,7 @@ def test_elements_with_and_without_it_understand_each_other(tmp_path: Path) -> N
 @pytest.mark.parametrize("copy", [copies.copy, pytest.param(getattr(compiled, "copy", None), marks=needs_c)])
 @pytest.mark.parametrize("dtype", [np.uint8, float, "datetime64[s]"])
 def test_copies_fill_their_place_and_nothing_else(copy: Any, dtype: Any) -> None:
-    """At every offset within a line of the cache, of lengths around some lines, and of none."""
+    """Places begin anywhere in a line of the cache, and are empty, part of a line, or some lines long."""
     data = np.random.default_rng(1).integers(1, 255, 5000).astype(np.uint8)
     for offset in (0, 1, 8, 63, 64):
         for size in (0, 1, 63, 64, 65, 127, 128, 200, 4096):
