@@ -1,4 +1,4 @@
-"""What `bsp.parallel` makes of kernels with loops: the table of docs/loops-study.md.
+"""The table of docs/loops-study.md: how kernels with loops run under `bsp.parallel`, and why loops stay.
 
 python -m tools.loops_study
 python -m tools.loops_study --write docs/loops-study.md
