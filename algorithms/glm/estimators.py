@@ -168,8 +168,9 @@ class Regression(Conventions):
             default link: each label has its own effect, which is taken out instead of estimated, and with them the
             intercept.  Coefficients, dispersion and errors are those of a fit with a column for each label;
             `null_deviance` is that of the effects alone, and there is no prediction.  Of counts, rows of labels whose y
-            are all 0 are left out, with a note.  See `absorbing.within` for tolerance and cost, `absorbing.reweighted`
-            for counts, `absorbing.degrees` for degrees of freedom.
+            are all 0 are left out, with a note, and rows of 0 that columns and effects separate from the others.  See
+            `absorbing.within` for tolerance and cost, `absorbing.reweighted` and `absorbing.separated` for counts,
+            `absorbing.degrees` for degrees of freedom.
         progress : called on every process with iteration, objective and gradient norm.
         Cost: 3 supersteps to agree on the data and look at them, one of 1 + d + d(d + 1)/2 summed words each Newton
         iteration, one for the covariances; see `bsp.algorithms.glm.fitting`.

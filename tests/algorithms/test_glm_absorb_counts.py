@@ -133,27 +133,36 @@ def test_responses_that_effects_explain_are_no_failure(labels: list[np.ndarray])
     assert found.deviance_ < 1e-20
 
 
-def test_rows_that_a_column_separates_are_named() -> None:
+def test_rows_that_a_column_separates_are_left_out() -> None:
     """y is 0 in all rows of a column: no label does it alone."""
     apart = np.arange(N) % 17 == 0
     y = np.where(apart, 0.0, Y + 1)
     found = fitted(3, rows=np.column_stack([X[:, :2], apart]), y=y, absorb=[FIRM, YEAR])
-    assert not found.converged_
-    assert any("quasi-completely separated by x2:" in note for note in found.solution_.notes)
+    assert found.converged_
+    assert f"{apart.sum()} rows of y = 0 left out: x2 and effects separate them from the others" in told(found)
+    assert "column x2" in told(found)  # nothing is left of it
     sound = fitted(1, rows=X[~apart, :2], y=y[~apart], absorb=[FIRM[~apart], YEAR[~apart]])
-    assert_allclose(found.coef_[:2], sound.coef_, rtol=1e-6)
+    assert_allclose(found.coef_, [*sound.coef_, 0.0], rtol=1e-9)
+    assert_allclose(found.solution_.null_deviance, sound.solution_.null_deviance, rtol=1e-9)
 
 
-def test_rows_that_two_columns_of_labels_separate_together_are_named() -> None:
+def test_rows_that_two_columns_of_labels_separate_together_are_left_out() -> None:
     """Each label has counts, but where one's first meets the other's second there are none: the two effects part."""
     one, other = np.repeat([0, 0, 1], 30), np.repeat([0, 1, 1], 30)
     y = np.where(one == other, 2.0 + np.arange(90) % 3, 0.0)
-    found = fitted(2, rows=np.arange(90.0)[:, None] % 7, y=y, absorb=[one, other])
-    (note,) = (note for note in found.solution_.notes if note.startswith("rows of y = 0 have means that are"))
-    assert note.endswith("have no finite estimates; coefficients are those without them")
-    sound = fitted(1, rows=(np.arange(90.0)[:, None] % 7)[y > 0], y=y[y > 0], absorb=[one[y > 0], other[y > 0]])
-    assert_allclose(found.coef_, sound.coef_, rtol=0, atol=1e-8)
-    assert not any("have means" in note for note in fitted(2, absorb=[FIRM, YEAR]).solution_.notes)
+    data = {"rows": np.arange(90.0)[:, None] % 7, "y": y, "clusters": np.arange(90) % 9}
+    found = fitted(2, robust="cluster", absorb=[one, other], **data)
+    assert found.converged_ and "30 rows of y = 0 left out: effects separate them from the others" in told(found)
+    some = {name: each[y > 0] for name, each in data.items()}
+    sound = fitted(1, robust="cluster", absorb=[one[y > 0], other[y > 0]], **some)
+    assert_allclose(found.coef_, sound.coef_, rtol=1e-9)
+    assert_allclose(found.standard_errors_, sound.standard_errors_, rtol=1e-9)
+    assert found.solution_.n_rows == 60
+    assert "left out: effects" not in told(fitted(2, absorb=[FIRM, YEAR]))
+
+
+def told(model: Any) -> str:
+    return "\n".join(model.summary().notes)
 
 
 def test_a_column_that_the_effects_explain_is_left_out_by_name() -> None:

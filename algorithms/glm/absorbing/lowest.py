@@ -1,9 +1,8 @@
-"""Rows of the lowest response there is, which log-linear models with effects may have no finite estimates for.
+"""Labels of which all responses are the lowest there is: the effects of such labels have no finite estimates.
 
 Where all y of a label are the lowest (counts of 0), its effect falls without end.  Such rows tell nothing of X and are
-left out, as ppmlhdfe, fixest and pyfixest leave them out.  Other combinations of columns and labels that separate rows
-are named: the last step shows them, as in `solvers.separation`, or means that are next to nothing.
-Source: Correia, Guimarães & Zylkin, arXiv:1903.01633.
+left out, as ppmlhdfe, fixest and pyfixest leave them out.  Combinations of columns and labels that separate rows are
+found in `separated`.
 """
 
 from __future__ import annotations
@@ -13,14 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
-import bsp
 from bsp.algorithms.glm.absorbing.levels import Levels
 from bsp.algorithms.glm.families import Family
 from bsp.algorithms.glm.problem import Rows, product
-from bsp.algorithms.glm.solvers.separation import SLIGHT, STILL, sentence
 from bsp.cost.units import counted
-
-FAINT = 20.0  # of a difference of predictors: means of e^-20
 
 
 def without_lowest(
@@ -47,38 +42,16 @@ def without_lowest(
             f"finite estimate (labels: {of})",
         )
     kept = used & ~gone
+    return *only(kept, rows, labels), notes
+
+
+def only(kept: np.ndarray, rows: Rows, labels: Sequence[Levels]) -> tuple[Rows, list[Levels]]:
+    """Return some rows and their labels, `kept` (n_local,) being truth values.  Local."""
     if kept.all():
-        return rows, list(labels), notes
+        return rows, list(labels)
     some = {
         name: values[kept]
         for name in ("X", "y", "weights", "offset", "clusters", "frequencies")
         if (values := getattr(rows, name)) is not None
     }
-    return replace(rows, **some), [each.of_rows(kept) for each in labels], notes
-
-
-def separation_of(
-    proc: bsp.Process, rows: Rows, family: Family, state: bsp.State, names: Sequence[str]
-) -> tuple[bool, str] | None:
-    """Return whether rows of lowest y are separated, or only seem to be, and a sentence; None if not.  Collective.
-
-    They are if the last step still lowers their predictors, and hardly any others.  Where effects of several columns
-    of labels part them from the rest, no step shows it: projections do not end where weights are nearly 0.
-    Cost: one superstep of 4 + k words.
-    """
-    step, lowest = state.step, rows.y == family.lowest
-    against = np.where(lowest, step, np.abs(step)).max(initial=-np.inf)
-    eta = state.eta if rows.offset is None else state.eta - rows.offset
-    ends = (np.max(-eta[each], initial=-np.inf) for each in (lowest, ~lowest))
-    parts = np.abs(state.X * state.slope).max(axis=0, initial=0.0)
-    found = proc.allreduce(np.array([against, np.abs(step).max(initial=0.0), *ends, *parts]), op="max")
-    against, largest, least, other = found[:4]
-    if largest > STILL and against <= SLIGHT * largest:
-        parts = np.where(found[4:] > SLIGHT * largest, found[4:], 0.0)
-        return True, sentence(names, parts, False, "leave columns or these rows out")
-    if least - other < FAINT:
-        return None
-    return False, (
-        f"rows of y = {family.lowest:g} have means that are {np.exp(other - least):.1g} of the least of the others: "
-        "effects of labels seem to separate them, and have no finite estimates; coefficients are those without them"
-    )
+    return replace(rows, **some), [each.of_rows(kept) for each in labels]

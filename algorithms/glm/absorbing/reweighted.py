@@ -23,7 +23,8 @@ import numpy as np
 import bsp
 from bsp.algorithms.glm.absorbing.degrees import absorbed_parameters
 from bsp.algorithms.glm.absorbing.levels import Levels
-from bsp.algorithms.glm.absorbing.lowest import separation_of, without_lowest
+from bsp.algorithms.glm.absorbing.lowest import only, without_lowest
+from bsp.algorithms.glm.absorbing.separated import seems_separated, separated_rows
 from bsp.algorithms.glm.absorbing.within import UNFINISHED, within
 from bsp.algorithms.glm.families import Family
 from bsp.algorithms.glm.fitting import ROUNDED, fitted
@@ -47,33 +48,44 @@ def solve_reweighted(
     Collective.   names : of the columns of labels.
     Cost of an iteration, n rows on the fullest process, k columns: `within` of k + 1 columns, W = nk² + 4nk, and
     supersteps of 5 + k + k(k + 1)/2 and 1 summed words.  Beside those with X there are some without, for the deviance
-    of the effects alone: none if there is one column of labels.
+    of the effects alone: none if there is one column of labels.  Where rows seem to be separated, `separated_rows`; and
+    if some are, all of it again without them.
     """
-    proc = world().private
+    proc, family = world().private, model.family
     survey(rows, replace(model, fit_intercept=True))  # raises where rows cannot be
-    rows, labels, notes = without_lowest(rows, model.family, labels, names)
-    weights = product(rows.weights, rows.frequencies)
-    w = np.ones(len(rows.y)) if weights is None else weights
+    rows, labels, notes = without_lowest(rows, family, labels, names)
+    while True:
+        weights = product(rows.weights, rows.frequencies)
+        w = np.ones(len(rows.y)) if weights is None else weights
+        start = _level_by_level(rows, family, w, labels)
+        alone = _descended(replace(rows, X=rows.X[:, :0]), model, w, labels, start)
+        state = _descended(rows, model, w, labels, alone.eta, progress)
+        columns = rows.names or tuple(f"x{j}" for j in range(rows.X.shape[1]))
+        seems = seems_separated(proc, rows, family, state, columns)
+        apart = separated_rows(proc, rows, family, labels, columns) if seems else None
+        if apart is None:
+            break
+        gone, note = apart
+        if not note:
+            seems = None
+            break
+        notes += (note,)
+        rows, labels = only(~gone, rows, labels)
+
     clusters = None if rows.clusters is None else Levels(proc, rows.clusters)
     found = absorbed_parameters(labels, np.ones(len(w)), clusters)
-
-    start = _level_by_level(rows, model.family, w, labels)
-    alone = _descended(replace(rows, X=rows.X[:, :0]), model, w, labels, start)
-    state = _descended(rows, model, w, labels, alone.eta, progress)
-
     clean = replace(rows, X=state.X, offset=state.eta - state.X @ state.coef, absorb=(), absorbed=found)
     of = survey(clean, replace(model, fit_intercept=False))
     _, successes = proc.allreduce(np.array([w.sum(), w @ rows.y]))
     of = replace(
-        of, constant=model.family.predictor(successes / of.sum_weights), null_deviance=2 * alone.excess,
+        of, constant=family.predictor(successes / of.sum_weights), null_deviance=2 * alone.excess,
         null_chi2=max(alone.chi2, (alone.rounding / model.tol) ** 2),
     )  # fmt: skip
     solution = fitted(of, state.coef)
-    separated = separation_of(proc, rows, model.family, state, of.names)
+    sound = alone.converged and state.converged and not (seems and seems[0])
     said = solution.notes
-    sound = alone.converged and state.converged and not (separated and separated[0])
-    if separated is not None:
-        said += (separated[1],)
+    if seems is not None:
+        said += (seems[1],)
     elif not sound:
         said += (
             f"no convergence: the correlation of residuals with columns and effects is "
