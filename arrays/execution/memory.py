@@ -10,6 +10,7 @@ A block may be written to where it is only if nothing else refers to its memory 
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Mapping
 from math import prod
 from sys import getrefcount
@@ -24,6 +25,7 @@ KEPT_BYTES = 256 << 20
 
 _free: dict[int, list[ctypes.Array[Any]]] = {}
 _kept = 0
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
 
 
 class _Lent(np.ndarray):
@@ -75,6 +77,16 @@ def release() -> None:
     global _kept
     _free.clear()
     _kept = 0
+
+
+def returned(size: int) -> None:
+    """Give what the allocator keeps of freed memory back to the system, if it may be as much as `size` bytes.
+
+    glibc raises the size from which arrays have pages of their own to that of the largest one freed, up to 32 MiB, and
+    keeps what is below: after a matrix was made, some times its own memory.  Elsewhere this does nothing.
+    """
+    if size >= SMALLEST and _trim is not None:
+        _trim(0)
 
 
 def alone(blocks: Mapping[Any, Any], at: Any) -> bool:

@@ -17,6 +17,7 @@ from bsp.arrays.api.creation import asarray
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.build import relaid
 from bsp.arrays.errors import ArrayError
+from bsp.arrays.execution import memory
 from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import Node
 from bsp.arrays.expressions.layout import Shape
@@ -300,4 +301,5 @@ def of_rows(rows: Any, bounds: tuple[int, ...], columns: tuple[int, ...]) -> Spa
     layout = pattern.outline.lines["entries"]
     at = (here.pid if here.nprocs > 1 else 0,)
     entries = made_of((pattern.outline.entries[-1],), dtype, layout, {at: rows.data.astype(dtype, copy=False)})
+    memory.returned(rows.data.nbytes)
     return SparseArray(pattern, entries._node)

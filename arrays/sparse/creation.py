@@ -151,7 +151,9 @@ def of_triples(
     own_shape = (bounds[here.pid + 1] - low, shape[1])
     if add is not np.add:
         return of_rows(combined_triples(rows - low, columns, values, own_shape, add), bounds, others)
-    return of_rows(scipy.sparse.coo_array((values, (rows - low, columns)), shape=own_shape).tocsr(), bounds, others)
+    made = scipy.sparse.coo_array((values, (rows - low, columns)), shape=own_shape).tocsr()
+    del rows, columns, values  # their memory goes back with that of other temporaries
+    return of_rows(made, bounds, others)
 
 
 def sent_to(
@@ -283,10 +285,12 @@ def diags(
         if length < 0 or (line.ndim and len(line) not in (1, length)):
             raise ArrayError(f"diags: diagonal {k} of shape {shape} has {max(length, 0)} elements, not {line.shape}")
 
+    small = np.int32 if max(shape) < 2**31 else np.int64
+
     def make(low: int, high: int) -> Any:
-        rows, columns, values = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, kind)]
+        rows, columns, values = [np.zeros(0, small)], [np.zeros(0, small)], [np.zeros(0, kind)]
         for line, k in zip(lines, places, strict=True):
-            own = np.arange(max(low, -k, 0), min(high, n - k))
+            own = np.arange(max(low, -k, 0), min(high, n - k), dtype=small)
             at = own + min(k, 0)
             rows.append(own - low)
             columns.append(own + k)
