@@ -118,6 +118,8 @@ class Fusion:
 
     def __init__(self, graph: ExpressionGraph, prices: Prices | None = None) -> None:
         self.positions = graph.positions
+        self._graph = graph
+        self._beside: dict[int, tuple[int, ...]] | None = None
         self.made: dict[Node, Value] = {}  # values of nodes outside the graph, which the planner makes
         params = [i for i, node in enumerate(graph.nodes) if node.op is PARAM]
         self._params = {i: k for k, i in enumerate(params)}
@@ -126,6 +128,33 @@ class Fusion:
     def is_inline(self, node: Node) -> bool:
         """Return whether a node is computed inside its users."""
         return node not in self.made and self._inline[self.positions[node]]
+
+    def beside(self, node: Node) -> tuple[int, ...]:
+        """Return the positions of what an elementwise expression reads beside a contraction, element by element."""
+        if self._beside is None:
+            self._beside = {}
+            for user in self._graph.nodes:
+                if isinstance(user.op, Elementwise) and not self.is_inline(user):
+                    read = self._read_alike(user)
+                    for i in read:
+                        if isinstance(self._graph.nodes[i].op, Contract):
+                            self._beside.setdefault(i, tuple(k for k in read if k != i))
+        return self._beside.get(self.positions.get(node, -1), ())
+
+    def _read_alike(self, user: Node) -> list[int]:
+        """Return the positions of the values of the same shape that an elementwise expression reads, but for views."""
+        found: dict[int, None] = {}
+        waiting, seen = list(user.args), {user}
+        while waiting:
+            node = waiting.pop()
+            if node in seen or node.kind.shape != user.kind.shape:
+                continue
+            seen.add(node)
+            if not self.is_inline(node):
+                found[self.positions[node]] = None
+            elif isinstance(node.op, Elementwise):
+                waiting += node.args
+        return list(found)
 
     def operand(self, node: Node, view: Accesses, value_of: Callable[[int], Value], here: bool = False) -> FusedOperand:
         """Return the program and references that compute a node.

@@ -89,6 +89,10 @@ class Placer:
             if not spec.over or not options:
                 out = automatic(tuple(spec.labels[label] for label in spec.out), self.nprocs, False)
                 options.append((self._of_out(spec, out), "dealt"))
+            for ref in spec.beside:
+                tasks = self.like(ref, spec.labels)
+                if tasks is not None:
+                    options.append((tasks, self._named(spec, tasks)))
             if spec.classes:
                 options += self._grids(spec)
             elif first is None or not self._local(spec, first):
@@ -196,8 +200,9 @@ class Placer:
     def price(self, spec: Spec, tasks: Layout) -> float:
         """Return the predicted cost of a stage with these tasks, in flop-times.
 
-        It adds the work of the fullest process, the exchange of operands, and the merge of partial results.  Returns
-        infinity if the regions that the tasks read exceed the memory limit.
+        It adds the work of the fullest process, the exchange of operands, the merge of partial results, and the
+        exchange with a value that the result is used beside.  Returns infinity if the regions that the tasks read
+        exceed the memory limit.
         """
         machine = self.machine
         if self.memory:
@@ -240,6 +245,8 @@ class Placer:
                 ways = [((split - 1) * words, split, 1), (2 * words, 2 * split, 2)]
             stride = min((tasks.axes[label].stride for label in spec.over if tasks.axes[label].deal > 1), default=1)
             total += min(self._in_groups(*way, split, stride) for way in ways)
+        else:
+            total += sum(self.fetch_price(self.fetch(ref, tasks)) for ref in spec.beside)
         return total
 
     def _in_groups(self, words: float, messages: float, supersteps: int, count: int, stride: int) -> float:

@@ -353,6 +353,8 @@ class Planner:
             programs = [operand.program for operand in operands]
             return Product(sides, op.out, slots, dtype, programs, expand, extents)
 
+        beside = self._used_beside(node, op.out)
+        spec = spec._replace(beside=beside)
         if len(sides) > 2:
             probe = kernel_of(Slots(replicated(extents), op.out, summed))
             spec = spec._replace(flops_on=probe.flops_on)
@@ -367,7 +369,15 @@ class Planner:
         if not slots.labels:
             return value
         how = ANY if dtype.kind == "b" else SUM
-        return self._combined(value, slots, how, summed, dtype, text)
+        return self._combined(value, slots, how, summed, dtype, text, [ref.value.layout for ref in beside])
+
+    def _used_beside(self, node: Node, out: tuple[int, ...]) -> tuple[Ref, ...]:
+        """Return a reference to a stored value that a contraction's result is used beside, such as C in C + A @ B."""
+        for i in self.fusion.beside(node):
+            value = self._stored.get(i)
+            if value is not None and not value.layout.replicated:
+                return (Ref(value, tuple(Access(label) for label in out)),)
+        return ()
 
     def cheapest(self, *ways: Callable[[], Value], alike: Any = None) -> Value:
         """Return the value made by the way whose stages cost least, the first of equals.
@@ -441,9 +451,12 @@ class Planner:
     # -------------------------------------------------------------------------- 3. combine
 
     def _combined(
-        self, value: Value, slots: Slots, how: Aggregate, over: tuple[int, ...], dtype: DType, text: str
-    ) -> Value:
+        self, value: Value, slots: Slots, how: Aggregate, over: tuple[int, ...], dtype: DType, text: str,
+        wanted: Sequence[Layout] = (),
+    ) -> Value:  # fmt: skip
         """Return the result merged from partial results.
+
+        wanted : the layout of the value that it is used beside, if there is one.
 
         Small results end on every process, by the cheapest of: a direct merge on all processes, a merge of blocks that
         are then copied to all, and butterflies.  Large results are merged on the processes of their blocks.
@@ -479,7 +492,7 @@ class Planner:
             grid[axis] *= value.layout.axes[-1].deal
             if prod(grid) <= self.nprocs:
                 targets.append(dealt(kept_shape, grid, grid))
-        target = min(targets, key=lambda layout: self._merge_price(value, layout))
+        target = min(wanted or targets, key=lambda layout: self._merge_price(value, layout))
         return self._merged(value, target, how, counts, count, dtype, text)
 
     def _all_slots(self, value: Value) -> bool:

@@ -68,6 +68,7 @@ class Spec(NamedTuple):
     itemsize: int  # of the result
     classes: tuple[tuple[int, ...], ...] = ()  # of a join: batch, rows, columns, summed
     flops_on: Callable[[Layout], float] | None = None  # operations of the fullest process, if not work × points
+    beside: tuple[Ref, ...] = ()  # to a value that the result is used beside, element by element
 
 
 def expansion(ref: Ref, labels: Sequence[int]) -> tuple[Any, ...]:

@@ -87,6 +87,24 @@ def test_a_tall_product_sums_where_the_large_operand_lives() -> None:
     assert not any(fetch.ref.value.leaf >= 0 and fetch.moves for fetch in plan.fetches)
 
 
+@pytest.mark.parametrize("grid", [(8, 1), (1, 8), (2, 4), (4, 2)])
+def test_a_product_is_computed_where_it_is_used(grid: tuple[int, int]) -> None:
+    """An update of low rank reads its thin factors at the blocks that it updates, and moves none of those."""
+    (rows, columns), k = grid, 16
+    a, b, c = dealt((4096, k), 8, (8, 1)), dealt((k, 4096), 8, (1, 8)), dealt((4096, 4096), 8, grid)
+    plan = study.planned([0.5 * c - 2.0 * (a @ b)], 8, "patterns")
+    assert plan.boundaries == 1
+    assert plan.words <= (4096 // rows + 4096 // columns) * k
+
+
+@pytest.mark.parametrize("grid", [(8, 1), (1, 8), (2, 4), (4, 2)])
+def test_partial_sums_are_merged_where_they_are_used(grid: tuple[int, int]) -> None:
+    a, b, c = dealt((512, 1 << 20), 8, (1, 8)), dealt((1 << 20, 512), 8, (8, 1)), dealt((512, 512), 8, grid)
+    plan = study.planned([c + a @ b], 8, "patterns")
+    assert plan.boundaries == 1
+    assert plan.words <= 512 * 512
+
+
 def test_transposes_slices_and_chains_disappear_into_one_stage() -> None:
     x = dealt((1000, 30), 4, (4, 1))
     plan = study.planned([((x.T * 2 + 1)[3:5] ** 2).sum(axis=0)], 4, "patterns")

@@ -21,7 +21,7 @@ from scenarios import SCENARIOS, SIMULATED, Scenario, Simulated
 
 CHAOS = "BSP_REPEAT" in os.environ
 REPEAT = int(os.environ.get("BSP_REPEAT", "1"))
-AT_ONCE = 3  # jobs of ten ranks, which mostly wait; more would measure the machine
+AT_ONCE = 4  # jobs of ten ranks, which mostly wait; more would measure the machine
 
 
 def seeds(scenario: Scenario) -> range:
