@@ -6,7 +6,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.pycache
 
-.PHONY: demo demo-nonstop test test-all lint docs chaos hosts bench install install-test clean
+.PHONY: demo demo-nonstop test test-all test-rest lint docs chaos hosts bench install install-test clean
 
 demo: install
 	$(BIN)/bsprun -p 64 examples/doctor_visits.py
@@ -41,15 +41,22 @@ docs: .venv/installed-docs
 	@echo "make: the documentation is in docs/build/html/index.html"
 
 COMMA := ,
-CHAOS := faults/test_chaos_kill_loop faults/test_resume faults/test_scenarios mpi/test_world  # struck from outside
-SIMULATED := faults/test_simulation
+CHAOS := tests/faults tests/hosts
+STRUCK := $(patsubst %,tests/faults/test_%.py,chaos_kill_loop resume scenarios)  # real jobs, from outside
+SIMULATED := tests/faults/test_simulation.py
+WORLD := tests/mpi/test_world.py  # it takes all cores
 
-# first what `make test-all` leaves out of all other tests, side by side; then real jobs; then simulated ones
+# what `make test-all` leaves out of the tests: all combinations of parameters
+test-rest: install-test
+	BSP_REPEAT=20 $(BIN)/python -m pytest -n auto --dist worksteal -m rest $(patsubst %,--ignore=%,$(CHAOS) $(WORLD))
+	BSP_REPEAT=20 $(BIN)/python -m pytest --timeout 2400 $(WORLD)
+
+# what it leaves out of the tests of faults and hosts: real jobs, struck again and again; then simulated ones
 chaos: install-test
-	BSP_REPEAT=20 $(BIN)/python -m pytest -n auto --dist worksteal -m rest \
-	  $(patsubst %,--ignore=tests/%.py,$(CHAOS) $(SIMULATED))
-	BSP_REPEAT=20 BSP_SCHEDULES=10000 $(BIN)/python -m pytest --timeout 2400 $(CHAOS:%=tests/%.py)
-	BSP_SCHEDULES=10000 $(BIN)/python -m pytest --timeout 2400 -n auto --dist worksteal $(SIMULATED:%=tests/%.py)
+	BSP_REPEAT=20 $(BIN)/python -m pytest -n auto --dist worksteal -m rest $(CHAOS) \
+	  $(patsubst %,--ignore=%,$(STRUCK) $(SIMULATED))
+	BSP_REPEAT=20 $(BIN)/python -m pytest --timeout 2400 $(STRUCK)
+	BSP_SCHEDULES=10000 $(BIN)/python -m pytest --timeout 2400 -n auto --dist worksteal $(SIMULATED)
 
 # a shell on the first of some hosts on this machine, joined by a network: make hosts HOSTS=4 RATE=1gbit SLURM=1
 HOSTS ?= 3

@@ -1,4 +1,4 @@
-"""Which tests `make test` runs, which continuous integration runs, and which both leave to `make chaos`.
+"""Which tests `make test` runs, which continuous integration runs, and which both leave to `make test-rest` and `make chaos`.
 
 Continuous integration (`make test-all`) tries
 
@@ -14,8 +14,8 @@ Continuous integration (`make test-all`) tries
 5. of a test that starts real processes (mark `jobs`) one choice of parameters;
 6. of tests marked `thorough` none.
 
-`make chaos` (BSP_REPEAT is set) runs what continuous integration leaves out: those tests get the mark `rest`, and so do
-those of hypothesis.
+`make test-rest` and, of faults and hosts, `make chaos` (BSP_REPEAT is set) run what continuous integration leaves out:
+those tests get the mark `rest`, and so do those of hypothesis.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COUNTS = ("nprocs", "p")
 
 
 def examples(number: int) -> hypothesis.settings:
-    """Return settings of hypothesis with so many examples in `make chaos`, and a quarter of them in `make test`."""
+    """Return settings of hypothesis with so many examples in `make test-rest`, and a quarter of them in `make test`."""
     return hypothesis.settings(max_examples=number if ALL else max(10, number // 4))
 
 

@@ -59,6 +59,7 @@ _numbers = itertools.count()
 
 RING = ("ring.py", "50", "0.01", "4")
 STEADY = ("ring.py", "200", "0.01", "4")
+LONGER = ("ring.py", "300", "0.02", "4")  # six, for SHORT and the seconds for which bsprun is late itself on a busy machine
 LONG = ("ring.py", "125", "0.02", "4")  # two seconds at least: time enough for SHORT behind the first rounds
 SLOW = ("ring.py", "60", "0.05", "4")  # states cost little beside a round, and nobody jumps over one
 ENDLESS = ("ring.py", "5000", "0.01", "4")  # not over before elements that hear nothing end themselves
@@ -872,7 +873,7 @@ SCENARIOS = (
              environment=_EXITS, counts={"died": 4, "promoted": 4}, hang=SHORT),
     Scenario(7, "an agent is ended by a signal", "each is one fault", LONG, act=_agents_leave(4), standby="4",
              counts={"died": 4, "promoted": 4}),
-    Scenario(8, "SIGSTOP for ever of an agent and of a worker", "fenced and replaced; made again", LONG,
+    Scenario(8, "SIGSTOP for ever of an agent and of a worker", "fenced and replaced; made again", LONGER,
              inject=_stops, counts={"suspected": 1, "fenced": 1, "died": 1, "promoted": 1, "relaunched": 1},
              hang=SHORT, often=True),
     Scenario(10, "SIGSTOP for half of T times MinTime", "nobody is harmed", inject=_short_stops, check=_unharmed,

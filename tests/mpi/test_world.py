@@ -32,7 +32,7 @@ SETTINGS = {
 def test_the_tests_of_the_runtime_pass_on_ranks_as_elements(elements: int, tmp_path: Path) -> None:
     """Each value of each parameter works on three elements, where one has fewer processes or none.
 
-    `make chaos` has all combinations, and two elements: a pair, which most other jobs of the tests are.
+    `make test-rest` has all combinations, and two elements: a pair, which most other jobs of the tests are.
     """
     # after a failure the ranks are out of step: each stops at its first, and one that is stuck because another
     # has stopped ends itself, and by that the job, with its stack shown
