@@ -1,4 +1,4 @@
-"""Which tests `make test` runs, which continuous integration runs, and which both leave to `make test-rest` and `make chaos`.
+"""Which tests `make test` runs, which continuous integration runs, and which `make test-rest` and `make chaos` do.
 
 Continuous integration (`make test-all`) tries
 

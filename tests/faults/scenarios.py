@@ -59,7 +59,7 @@ _numbers = itertools.count()
 
 RING = ("ring.py", "50", "0.01", "4")
 STEADY = ("ring.py", "200", "0.01", "4")
-LONGER = ("ring.py", "300", "0.02", "4")  # six, for SHORT and the seconds for which bsprun is late itself on a busy machine
+LONGER = ("ring.py", "300", "0.02", "4")  # six: SHORT, and seconds for which bsprun may be late on a busy machine
 LONG = ("ring.py", "125", "0.02", "4")  # two seconds at least: time enough for SHORT behind the first rounds
 SLOW = ("ring.py", "60", "0.05", "4")  # states cost little beside a round, and nobody jumps over one
 ENDLESS = ("ring.py", "5000", "0.01", "4")  # not over before elements that hear nothing end themselves
