@@ -83,7 +83,7 @@ def returned(size: int) -> None:
     """Give what the allocator keeps of freed memory back to the system, if it may be as much as `size` bytes.
 
     glibc raises the size from which arrays have pages of their own to that of the largest one freed, up to 32 MiB, and
-    keeps what is below: after a matrix was made, some times its own memory.  Elsewhere this does nothing.
+    keeps what is below: twice the size of a sparse matrix after `diags` made it.  Elsewhere this does nothing.
     """
     if size >= SMALLEST and _trim is not None:
         _trim(0)

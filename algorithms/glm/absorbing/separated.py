@@ -4,13 +4,13 @@ A direction z of predictors, a combination of columns and effects that is 0 wher
 and 0 or more where it is not, lowers the deviance without end: rows with z > 0 have means that go to 0, and tell
 nothing of the coefficients.  A fit shows that there may be one (`seems_separated`); what is found then
 (`separated_rows`) are the rows of all such directions, by the iterative rectifier: u, 1 in the rows of the lowest y and
-0 elsewhere, is projected by weighted least squares onto the columns and effects, what is negative or not of these
-rows is set to 0, and so on until the projection changes nothing.  Its fixed points are such directions.
+0 elsewhere, is projected by weighted least squares onto the columns and effects; then it is set to 0 in the other rows,
+and where it is negative; and so on until the projection changes nothing.  Its fixed points are such directions.
 
 Each z has at least the weighted inner product with later u that it has with the first one, which bounds the largest u
 from below by 1: once it is less there is no z, and the search ends.
 Source: Correia, Guimarães & Zylkin, "Verifying the existence of maximum likelihood estimates for generalized linear
-models", arXiv:1903.01633, section 3.
+models", arXiv:1903.01633.
 """
 
 from __future__ import annotations
