@@ -11,7 +11,7 @@ from bsp import arrays as ba
 from bsp.algorithms.qr import methods
 from bsp.algorithms.qr.pricing import METHODS, choice, of_factored, of_nothing
 from bsp.arrays import linalg
-from bsp.arrays.linalg import panels, row_blocks
+from bsp.arrays.linalg import householder, row_blocks
 from bsp.arrays.linalg.row_blocks import Factors, RowBlocks
 from bsp.arrays.procedures import Array, DType, array_of, everywhere, leaf, node_of, procedure, replicated, world, wrap
 from bsp.arrays.typing import ArrayLike
@@ -48,7 +48,7 @@ def qr(A: ArrayLike, method: str = "auto") -> QR:
 
     A : (m, n), an array or what asarray takes; integers become float64.
     method : "direct", "indirect", "cholesky", "cholesky2": see `methods`; each is exact, or LinAlgError.
-        "columns": reflections by block columns, for what is not tall: see `panels.householder`.
+        "columns": reflections by block columns, for what is not tall: see `householder.householder`.
         "auto": for tall A the cheapest that leaves ‖QᴴQ - I‖ near machine precision.  Where AᴴA costs little beside
         direct (see `pricing.choice`), A's condition is read from its Cholesky factor: up to 2, that is R.  Up to
         0.1/√(n·eps), cholesky2 or direct, whichever `cost` has cheaper; above, the condition is read from R by a tree.
@@ -67,7 +67,7 @@ def qr(A: ArrayLike, method: str = "auto") -> QR:
     if m < n:
         return _wide(a, method)
     if method == "columns" or (method == "auto" and not row_blocks.is_tall(a)):
-        q, r = panels.householder(a, a.dtype, True) if a.size else linalg.qr(a)
+        q, r = householder.householder(a, a.dtype, True) if a.size else linalg.qr(a)
         assert q is not None
         _check_array(r, a, "qr")
         why = "it was asked for" if method == "columns" else f"{m} x {n} is not tall on {world().nprocs} processes"

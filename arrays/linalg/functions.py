@@ -39,7 +39,7 @@ from bsp.arrays.expressions import layout as layouts
 from bsp.arrays.expressions.graph import LEAF, Blocks, DType, leaf
 from bsp.arrays.expressions.layout import Axis, automatic, dealt, layout_of
 from bsp.arrays.gathering import SILENT_BYTES, decided, warned
-from bsp.arrays.linalg import factored, panels, row_blocks, transposed
+from bsp.arrays.linalg import cholesky_panels, elimination, factored, householder, row_blocks, transposed
 from bsp.arrays.planning.chains import splits
 from bsp.arrays.procedures.forecast import procedure
 from bsp.arrays.typing import ArrayLike, Axes, DTypeLike, Ord
@@ -280,8 +280,8 @@ def qr(x: ArrayLike, /, mode: Literal["reduced", "complete", "r"] = "reduced") -
     x : (..., m, n).  mode : "reduced": Q (..., m, k), R (..., k, n), k = min(m, n); "complete": Q (..., m, m);
         "r": R alone.
     Cost: tall: TSQR, 4(m/p)n² flops, one superstep of h = (p-1)n² words or log2 p of n² (see `tall`); Q is dealt like
-    x.  Large: n/b panels, see `panels.householder`; Q and R are dealt by columns.  Wide: the QR of the first m columns,
-    and Qᴴ times the rest.
+    x.  Large: n/b panels, see `householder.householder`; Q and R are dealt by columns.  Wide: the QR of the first m
+    columns, and Qᴴ times the rest.
     """
     if mode not in ("reduced", "complete", "r"):
         raise ValueError(f"qr: mode={mode!r} is none of 'reduced', 'complete', 'r'")
@@ -310,7 +310,7 @@ def _qr_dealt(a: Array, want_q: bool) -> tuple[Any, Array]:
     if row_blocks.is_tall(a):
         rows, small = row_blocks.tsqr(row_blocks.by_rows(a), a.dtype, want_q)
         return None if rows is None else row_blocks.to_array(rows, a.dtype), _given(small)
-    return panels.householder(a, a.dtype, want_q)
+    return householder.householder(a, a.dtype, want_q)
 
 
 # ----------------------------------------------------------------------------------- SVD
@@ -534,7 +534,7 @@ def cholesky(x: ArrayLike, /, *, upper: bool = False) -> Array:
     elif a.ndim > 2:
         found = _stacks(np.linalg.cholesky, [a], [2])[0]
     else:
-        found = panels.cholesky(a, a.dtype)
+        found = cholesky_panels.cholesky(a, a.dtype)
     return _adjoint(found) if upper else found
 
 
@@ -566,7 +566,7 @@ def solve(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     elif _is_whole(a):
         found = _solve_columns(a, b)
     else:
-        found = panels.solve(a, b, dtype)
+        found = elimination.solve(a, b, dtype)
     return found[..., 0] if vector else found
 
 
@@ -584,13 +584,16 @@ def _solve_columns(a: Array, b: Array) -> Array:
 
 @procedure
 def inv(x: ArrayLike, /) -> Array:
-    """Return the inverse.  Cost: `solve` for the identity, 8n³/3p flops.  Raises LinAlgError for a singular matrix."""
+    """Return the inverse.  Raises LinAlgError for a singular matrix.
+
+    Cost: large: 2n³/p flops, n/b panels twice, n² words in all (see `elimination`).
+    """
     a = _matrix(x, "inv", square=True)
     if _is_whole(a):
         return _everywhere(transposed.inverse, a)[0]
     if a.ndim > 2:
         return _stacks(np.linalg.inv, [a], [2])[0]
-    return panels.solve(a, None, a.dtype)
+    return elimination.inverse(a, a.dtype)
 
 
 @procedure
@@ -601,7 +604,7 @@ def slogdet(x: ArrayLike, /) -> SlogdetResult:
         return SlogdetResult(*_everywhere(np.linalg.slogdet, a))
     if a.ndim > 2:
         return SlogdetResult(*_stacks(np.linalg.slogdet, [a], [2]))
-    return SlogdetResult(*[_given(each) for each in panels.determinant(a, a.dtype)])
+    return SlogdetResult(*[_given(each) for each in elimination.determinant(a, a.dtype)])
 
 
 @procedure
@@ -612,7 +615,7 @@ def det(x: ArrayLike, /) -> Array:
         return _everywhere(np.linalg.det, a)[0]
     if a.ndim > 2:
         return _stacks(np.linalg.det, [a], [2])[0]
-    sign, log = panels.determinant(a, a.dtype)
+    sign, log = elimination.determinant(a, a.dtype)
     return _given(sign * np.exp(log).astype(a.dtype))
 
 

@@ -16,8 +16,8 @@ import bsp.arrays as ba
 from bsp.arrays.errors import GatherRefused, GatherWarning
 from bsp.arrays.execution import world as worlds
 from bsp.arrays.expressions import layout
+from bsp.arrays.linalg import elimination, householder, panels, row_blocks
 from bsp.arrays.linalg import functions as linalg
-from bsp.arrays.linalg import panels, row_blocks
 from bsp.arrays.planning.chains import splits
 from bsp.cost.model import Machine
 
@@ -647,8 +647,8 @@ def test_panels_declare_the_supersteps_and_words_that_they_take(
         ba.linalg.inv(x)
         ba.linalg.slogdet(x)
         ba.linalg.cholesky(x @ ba.conjugate(x.T))
-        panels.householder(x, np.dtype(dtype), want_q=False)
-        panels.householder(ba.concat([x, x[:5]]), np.dtype(dtype), want_q=True)
+        householder.householder(x, np.dtype(dtype), want_q=False)
+        householder.householder(ba.concat([x, x[:5]]), np.dtype(dtype), want_q=True)
 
     real, without = (counted(main, nprocs, machine=machine, abstract=each) for each in (False, True))
     assert real == without
@@ -673,8 +673,8 @@ def test_elimination_and_reflections_keep_no_panel_that_has_been_applied() -> No
         return float(bsp.run(main, nprocs=1)[0]) / a.nbytes
 
     # the columns and, at the first panel, what is taken from them, a panel, and the rows that are exchanged
-    assert peak(lambda x: panels.determinant(x, x.dtype)) < 2.6
-    assert peak(lambda x: panels.householder(x, x.dtype, False)) < 3.6
+    assert peak(lambda x: elimination.determinant(x, x.dtype)) < 2.6
+    assert peak(lambda x: householder.householder(x, x.dtype, False)) < 3.6
 
 
 @pytest.mark.jobs
