@@ -114,7 +114,8 @@ bsp/command -> arrays/loops, faults/advise, faults/bsprun, faults/options
 # The rooms of arrays that are made for everybody's procedures: algorithms use no others.
 PUBLIC = {
     "bsp.arrays", "bsp.arrays.files", "bsp.arrays.linalg", "bsp.arrays.linalg.factored",
-    "bsp.arrays.linalg.householder", "bsp.arrays.linalg.row_blocks", "bsp.arrays.procedures", "bsp.arrays.sparse", "bsp.arrays.typing",
+    "bsp.arrays.linalg.householder", "bsp.arrays.linalg.row_blocks", "bsp.arrays.procedures",
+    "bsp.arrays.sparse", "bsp.arrays.typing",
 }  # fmt: skip
 
 
