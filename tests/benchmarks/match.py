@@ -23,6 +23,7 @@ from bsp.host import find_mpiexec
 
 BSPRUN = Path(sys.executable).with_name("bsprun")
 ROUNDS = 7
+PAUSE = 0.1  # seconds before a turn: the threads of OpenBLAS that have nothing to do spin for half of it
 PEERS = os.environ.get("BSP_BENCH_PEERS", sys.executable)
 Row = tuple[str, str, str, str, bool]  # what, against, at most, measured, met
 
@@ -61,6 +62,7 @@ class Match:
 
     def turn(self, who: str, work: str) -> dict[str, Any]:
         """One work by one contender."""
+        time.sleep(PAUSE)
         self._number += 1
         path = os.path.join(self._folder.name, str(self._number))
         with open(path + ".part", "w") as file:
@@ -72,7 +74,7 @@ class Match:
             if self.running[who].poll() is not None:
                 log = Path(self._folder.name, f"{who}.log").read_text()
                 raise SystemExit(f"{who} has ended in {work}:\n{log[-3000:]}")
-            time.sleep(0.002)
+            time.sleep(0.005)
         with open(f"{path}.{who}") as file:
             found: dict[str, Any] = json.load(file)
         return found

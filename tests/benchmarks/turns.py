@@ -46,7 +46,7 @@ def serve(
     for number in range(1, 1 << 30):
         path = os.path.join(FOLDER, str(number))
         while not os.path.exists(path):
-            time.sleep(0.002)
+            time.sleep(0.01)
         with open(path) as file:
             task = json.load(file)
         if task["who"] not in (NAME, "all"):
