@@ -11,8 +11,10 @@ Continuous integration (`make test-all`) tries
 
 `make test` (BSP_TESTS=few) takes minutes.  Of those it tries
 
-5. of a test that starts real processes (mark `jobs`) one choice of parameters;
-6. of tests marked `thorough` none.
+5. of every test not each combination of its parameters, as of those marked `crossed`;
+6. of a test that starts real processes (mark `jobs`) one choice of parameters, and of a file the first JOBS such tests;
+7. of tests marked `thorough` none;
+8. of the examples that hypothesis draws a twelfth.
 
 `make test-rest` and, of faults and hosts, `make chaos` (BSP_REPEAT is set) run what continuous integration leaves out:
 those tests get the mark `rest`, and so do those of hypothesis.
@@ -21,6 +23,7 @@ those tests get the mark `rest`, and so do those of hypothesis.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import hypothesis
@@ -29,11 +32,12 @@ import pytest
 ALL = "BSP_REPEAT" in os.environ
 FEW = os.environ.get("BSP_TESTS") == "few" and not ALL
 COUNTS = ("nprocs", "p")
+JOBS = 4  # tests of a file that start real processes, in `make test`
 
 
 def examples(number: int) -> hypothesis.settings:
-    """Return settings of hypothesis with so many examples in `make test-rest`, and a quarter of them in `make test`."""
-    return hypothesis.settings(max_examples=number if ALL else max(10, number // 4))
+    """Return settings of hypothesis with so many examples in `make test-rest`, and fewer of them in other runs."""
+    return hypothesis.settings(max_examples=number if ALL else max(10, number // (12 if FEW else 4)))
 
 
 def some(counts: Sequence[int]) -> set[int]:
@@ -53,12 +57,13 @@ def _kept_counts(item: pytest.Function) -> bool:
 
 
 def _choice(item: pytest.Function) -> list[tuple[str, object]]:
-    """Return what each `parametrize` gives to a test; names that it gives together are one parameter."""
+    """Return what each `parametrize` or fixture gives to a test; names that one gives together are one parameter."""
     found: list[tuple[str, object]] = []
+    left = dict(item.callspec.params)
     for mark in item.iter_markers("parametrize"):
         names = mark.args[0].split(",") if isinstance(mark.args[0], str) else mark.args[0]
-        found.append((str(mark.args[0]), tuple(id(item.callspec.params[name.strip()]) for name in names)))
-    return found
+        found.append((str(mark.args[0]), tuple(id(left.pop(name.strip())) for name in names)))
+    return found + [(name, id(value)) for name, value in left.items()]
 
 
 def crossing(choices: Sequence[Iterable[tuple[str, object]]]) -> list[int]:
@@ -92,10 +97,23 @@ def left_out(items: Sequence[pytest.Item], crossed: bool, few: bool = FEW) -> li
             else:
                 out.append(item)
     for tests in functions.values():
-        if crossed or tests[0].get_closest_marker("crossed"):
+        if crossed or few or tests[0].get_closest_marker("crossed"):
             kept = set(crossing([_choice(test) for test in tests]))
             out += [test for k, test in enumerate(tests) if k not in kept]
             tests[:] = [test for k, test in enumerate(tests) if k in kept]
         if few and tests[0].get_closest_marker("jobs"):
             out += tests[1:]
-    return out
+    return out + _many_jobs(items, out) if few else out
+
+
+def _many_jobs(items: Sequence[pytest.Item], out: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Return the tests of real processes that come after the first JOBS of their file, besides those in `out`."""
+    gone = set(out)
+    seen: Counter[object] = Counter()
+    found = []
+    for item in items:
+        if item not in gone and item.get_closest_marker("jobs"):
+            seen[item.path] += 1
+            if seen[item.path] > JOBS:
+                found.append(item)
+    return found
