@@ -125,6 +125,7 @@ def test_the_declared_cost_is_an_upper_bound_of_one_more_superstep_and_sum() -> 
     assert clustered.S >= plain.S + 2 and clustered.H > plain.H
 
 
+@pytest.mark.thorough
 def test_the_command_line_takes_the_column(tmp_path: Path) -> None:
     rows = (f"{a!r},{b!r},{c!r}" for a, b, c in X.tolist())
     lines = [f"{row},{y},v{k}" for row, y, k in zip(rows, COUNTS, VILLAGE, strict=True)]

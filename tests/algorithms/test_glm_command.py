@@ -174,6 +174,7 @@ def test_help_begins_with_examples_and_ends_with_the_statuses(capfd: pytest.Capt
     assert max(map(len, out.splitlines())) <= 120
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 @pytest.mark.parametrize("launcher", [[BSPRUN, "-p", "64", "-n", "2"], [sys.executable]])
 def test_it_runs_under_bsprun_and_under_python(launcher: list[str], tmp_path: Path) -> None:
@@ -199,6 +200,7 @@ def test_a_mistake_under_bsprun_is_one_line_and_status_2() -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 def test_training_killed_on_purpose_prints_the_same_bytes() -> None:
     script = str(VISITS.parents[1] / "nonstop_logistic.py")

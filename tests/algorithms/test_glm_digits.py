@@ -135,6 +135,7 @@ def test_a_near_fit_of_empty_processes_and_sparse_rows_is_the_same(kind: Any) ->
         )  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 def test_the_bytes_of_a_near_fit_do_not_depend_on_the_number_of_elements() -> None:
     X, y = near(1e-5, "poisson")

@@ -266,6 +266,7 @@ def test_one_process_may_predict_alone() -> None:
     assert bsp.run(main, nprocs=3) == [0, 0, 0]
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 def test_two_elements_fit_the_same_bytes_as_one() -> None:
     X, y = problem("poisson")

@@ -391,6 +391,7 @@ def test_a_counter_with_a_name_is_a_column(tmp_path: Path) -> None:
 # -------------------------------------------------------------------------------- the command line
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 def test_several_elements_read_as_one(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"

@@ -331,6 +331,7 @@ def test_columns_far_from_zero_are_as_accurate_as_centred_ones() -> None:
     assert_allclose(far.intercept, near.intercept - 1.6e9 * near.coef.sum(), rtol=1e-8)
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 def test_the_bytes_do_not_depend_on_the_number_of_elements() -> None:
     X, y = visits()

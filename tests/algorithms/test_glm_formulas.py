@@ -94,6 +94,7 @@ def test_the_levels_of_an_expression_are_those_that_it_has_in_all_rows(
     run(main, nprocs=nprocs)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("nprocs", [1, 4, 150])
 def test_the_mean_alone_is_a_model(run: Any, nprocs: int) -> None:
     frame = table()
@@ -288,6 +289,7 @@ def test_what_a_formula_is_for() -> None:
             model.predict(rows)
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 @pytest.mark.parametrize("terms", ["log(disea + 1) + lncoins * idp", "scale(disea) + C(hlthp)"])
 def test_a_run_without_values_takes_the_supersteps_of_the_run(tmp_path: Path, terms: str) -> None:

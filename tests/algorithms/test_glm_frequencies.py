@@ -162,6 +162,7 @@ def test_bad_frequencies_are_one_clear_error(frequencies: Any, message: str) -> 
         fitted(3, {"family": "poisson"}, X, COUNTS, frequencies=frequencies)
 
 
+@pytest.mark.thorough
 def test_the_command_line_takes_the_column(tmp_path: Path) -> None:
     rows = (f"{a!r},{b!r},{c!r}" for a, b, c in X.tolist())
     lines = [f"{row},{y},{f}" for row, y, f in zip(rows, COUNTS, TIMES, strict=True)]

@@ -270,6 +270,7 @@ def test_scikit_learn_clones_and_validates_it() -> None:
     assert "<table>" in fitted(1)._repr_html_()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

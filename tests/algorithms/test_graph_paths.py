@@ -226,6 +226,7 @@ def test_long_paths_take_few_rounds(nprocs: int) -> None:
 # -------------------------------------------------------------------------------------- and faults
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("nprocs", [1, 4])
 def test_answers_do_not_depend_on_the_turns_of_processes(nprocs: int) -> None:
     W = random_matrix(3, 30, 2.0, [1.0, 2.0, 5.0])

@@ -229,6 +229,7 @@ def test_edges_of_one_direction_are_refused_where_they_have_no_meaning(nprocs: i
     bsp.run(main, nprocs=nprocs)
 
 
+@pytest.mark.thorough
 def test_the_turns_of_processes_change_nothing() -> None:
     G = nx.barabasi_albert_graph(40, 2, seed=0)
 

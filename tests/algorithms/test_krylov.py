@@ -589,6 +589,7 @@ def extreme(values: np.ndarray, k: int, which: str) -> np.ndarray:
     return np.sort(values[np.argsort(order, kind="stable")[:k]])
 
 
+@pytest.mark.thorough
 @pytest.mark.crossed
 @pytest.mark.parametrize("which", ["LM", "SM", "LA", "SA"])
 @pytest.mark.parametrize("kind", [float, complex])

@@ -668,11 +668,13 @@ def test_the_bound_of_loomis_and_whitney_is_that_of_the_sides() -> None:
     assert bounds.loomis_whitney(m, k, n, p) == pytest.approx(2 * (m * n * k * k / p) ** 0.5 - 2 * m * k / p, rel=1e-12)
 
 
+@pytest.mark.thorough
 def test_the_document_of_the_study_is_what_the_study_gives() -> None:
     document = Path(__file__).parents[2] / "docs" / "matmul-study.md"
     assert document.read_text() == study.document()
 
 
+@pytest.mark.thorough
 def test_the_study_is_printed_or_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert study.main(["--side", "64"]) == 0
     printed = capsys.readouterr().out
@@ -689,6 +691,7 @@ def test_the_study_is_printed_or_written(tmp_path: Path, capsys: pytest.CaptureF
 # --------------------------------------------------------------------------------------- jobs
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 def test_bits_do_not_depend_on_the_number_of_elements() -> None:
     rng = np.random.default_rng(7)

@@ -369,6 +369,7 @@ def test_a_is_not_changed_and_factoring_twice_gives_the_same_bytes() -> None:
     assert same_everywhere(main, 3)
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 def test_bytes_do_not_depend_on_the_number_of_interpreters() -> None:
     matrices = [study.of_condition(3000, 6, kappa) for kappa in (1e2, 1e9)]

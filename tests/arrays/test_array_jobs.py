@@ -136,6 +136,7 @@ def test_results_are_the_same_bytes_on_any_number_of_elements(many: Path, p: int
         assert (several.returncode, several.stdout, several.stderr) == (0, one.stdout, ""), n
 
 
+@pytest.mark.thorough
 def test_the_order_of_turns_changes_nothing(many: Path) -> None:
     done = bsprun("-p", 3, "-n", 2, "--check", many, many.parent)
     assert (done.returncode, done.stderr) == (
@@ -182,6 +183,7 @@ def test_killed_clones_change_nothing(
     assert left_over(loop.parent) == []
 
 
+@pytest.mark.thorough
 def test_a_resumed_job_ends_with_the_same_bytes(loop: Path, undisturbed: str, tmp_path: Path) -> None:
     folder = tmp_path / "checkpoints"
     first = bsprun("-p", 6, "-n", 2, "--checkpoint", folder, "--every", 5, loop)

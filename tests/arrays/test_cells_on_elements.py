@@ -103,6 +103,7 @@ def _operands() -> tuple[np.ndarray, np.ndarray]:
     return np.arange(120_000.0).reshape(20_000, 6) % 977, np.arange(60_000.0) % 991
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 @pytest.mark.parametrize("way", [None, 5])
 def test_blocks_with_gaps_travel_between_elements(way: Any) -> None:

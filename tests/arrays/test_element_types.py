@@ -153,6 +153,7 @@ if bsp.process().pid == 0:
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 def test_doors_are_the_same_on_two_elements(tmp_path: Path) -> None:
     script = tmp_path / "doors.py"

@@ -231,6 +231,7 @@ def test_what_an_interrupted_write_left_is_in_nobodys_way(tmp_path: Path) -> Non
     assert [each.name for each in tmp_path.iterdir()] == ["x.npy"]
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 def test_elements_write_and_read_one_file(tmp_path: Path) -> None:
     def main(proc: bsp.Process, folder: str) -> Any:

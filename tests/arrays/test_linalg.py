@@ -677,6 +677,7 @@ def test_elimination_and_reflections_keep_no_panel_that_has_been_applied() -> No
     assert peak(lambda x: householder.householder(x, x.dtype, False)) < 3.6
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 def test_factors_are_the_same_in_several_interpreters() -> None:
     def main(proc: Any) -> Any:

@@ -139,6 +139,7 @@ def test_a_newton_step_beats_what_nums_reports() -> None:
     assert robin.memory >= 4 * ours.memory  # and four times less memory
 
 
+@pytest.mark.thorough
 def test_the_document_of_the_study_is_what_the_study_gives() -> None:
     import pathlib
 

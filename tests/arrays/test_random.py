@@ -95,6 +95,7 @@ def test_numbers_do_not_depend_on_the_process_grid() -> None:
         assert np.array_equal(found, expected)
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 def test_numbers_do_not_depend_on_the_elements() -> None:
     def main(proc: bsp.Process) -> Any:

@@ -194,6 +194,7 @@ def test_a_run_without_values_takes_the_same_supersteps() -> None:
     assert all(words <= most for most, (_, words) in zip(whole, traced(main, 4), strict=True))
 
 
+@pytest.mark.thorough
 def test_a_process_made_again_at_the_head_of_a_round_takes_the_supersteps_of_the_others() -> None:
     """What a newcomer under clones receives is the State: it has not found out what earlier rounds have."""
 

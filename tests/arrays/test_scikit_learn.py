@@ -88,6 +88,7 @@ print("alike")
 '''
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 def test_estimators_and_metrics_give_what_they_give_of_numpys_arrays() -> None:
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}

@@ -282,6 +282,7 @@ def test_an_abstract_run_takes_the_largest_results() -> None:
     assert bsp.predict(main, nprocs=4, machine=bsp.Machine(p=4), abstract=True).per_superstep
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 def test_processes_of_several_elements_select_alike() -> None:
     results = bsp.run(_selected, nprocs=3, elements=2)

@@ -145,6 +145,7 @@ def _comprehension(proc: Any) -> Any:
     ]  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("nprocs", "elements"), [(1, 1), (2, 1), (3, 1), (5, 1), (3, 2)])
 def test_a_comprehension_raises_on_every_process(nprocs: int, elements: int) -> None:
     error = numpys(lambda: np.full(N, 2) ** (13 - x))
@@ -157,6 +158,7 @@ def _durations(proc: Any) -> Any:
         return times.mean().compute().item(), told(proc, (times.astype("m8[ns]") / np.timedelta64(0, "s")).compute)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("nprocs", "elements"), [(1, 1), (2, 1), (3, 1), (5, 1), (3, 2)])
 def test_durations_have_a_mean_or_an_error_alike(nprocs: int, elements: int) -> None:
     times = np.arange(N).astype("m8[s]")
@@ -194,6 +196,7 @@ def _draws(proc: Any) -> Any:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("nprocs", "elements"), [(1, 1), (2, 1), (3, 1), (5, 1), (3, 2)])
 def test_a_bad_parameter_of_a_draw_is_numpys_error_on_every_process(nprocs: int, elements: int) -> None:
     bad, rng = np.where(np.arange(N) == 33, -1.0, 1.0), np.random.default_rng(3)
@@ -218,6 +221,7 @@ def _made(proc: Any) -> Any:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("nprocs", "elements"), [(1, 1), (2, 1), (3, 1), (5, 1), (3, 2)])
 def test_a_function_of_indices_that_raises_does_so_on_every_process(nprocs: int, elements: int) -> None:
     expected = [(NoGood, "17 is no good")] * 3 + [(FloatingPointError, "divide by zero encountered in divide")]

@@ -391,6 +391,7 @@ def test_an_abstract_sort_moves_every_word() -> None:
     assert rows[-1]["h_sent"] == 25_000
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 def test_processes_of_several_elements_sort_alike() -> None:
     x = np.random.default_rng(1).normal(size=30_000)

@@ -506,6 +506,7 @@ def test_large_shapes_take_memory_for_their_entries_only(nprocs: int) -> None:
     bsp.run(main, nprocs=nprocs)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("elements", [1, 3])
 def test_the_same_bits_on_any_number_of_elements(elements: int) -> None:
     shape = (9, 8, 7)

@@ -46,6 +46,7 @@ print(json.dumps([csr, after - before, high - psutil.Process().memory_info().rss
 """
 
 
+@pytest.mark.thorough
 def test_a_matrix_and_its_products_take_two_and_a_half_times_the_own_part(tmp_path: Path) -> None:
     script = tmp_path / "mesh.py"
     script.write_text(MESH)

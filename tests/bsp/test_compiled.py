@@ -250,6 +250,7 @@ for k in range(6):
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 @needs_c
 def test_elements_with_and_without_it_understand_each_other(tmp_path: Path) -> None:

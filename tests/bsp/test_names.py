@@ -21,6 +21,7 @@ def test_files_are_the_users_unless_they_are_installed_ours_or_made_up() -> None
     assert not names.is_users(os.path.join(sysconfig.get_path("purelib"), "some.py"))
 
 
+@pytest.mark.thorough
 @pytest.mark.solo
 def test_each_file_is_resolved_once_however_many_processes_and_heads(monkeypatch: pytest.MonkeyPatch) -> None:
     resolved: Counter[str] = Counter()

@@ -256,6 +256,7 @@ def test_the_clock_of_the_first_pass_is_everybodys(run: Any) -> None:
     assert check(run, main)[0] > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 def test_a_job_of_several_elements_raises_the_same() -> None:
     def main(proc: bsp.Process, declared: bool) -> float:

@@ -49,6 +49,7 @@ def test_the_other_options_are_not_evaluated() -> None:
     assert "return x[-1]" in found.source
 
 
+@pytest.mark.thorough
 def test_expressions_of_equal_values_stand_for_each_other() -> None:
     def area(a: Any, b: Any, c: Any) -> Any:
         return expr((a, b, c, 2), "+-*/%", 2)
@@ -168,6 +169,7 @@ def local_blocks(sizes: tuple[int, ...], counts: tuple[int, ...]) -> list[tuple[
     return found
 
 
+@pytest.mark.thorough
 def test_transpose_pack_and_unpack() -> None:
     packing = sketch.complete(pack, packed, inputs=local_blocks((1, 2, 3), (1, 2)))
     assert all((packing.function(a, p) == packed(a, p)).all() for a, p in local_blocks((2, 4, 5), (1, 3)))

@@ -127,6 +127,7 @@ def jobs(tmp_path: Path) -> Iterator[Callable[..., Job]]:
         job.end()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("clones", ["1", "2"])
 def test_a_job_goes_on_where_its_bsprun_was_killed(jobs: Callable[..., Job], clones: str) -> None:
     """Three times, at any moment; whoever runs it last tells its status, and nothing is left."""
@@ -142,6 +143,7 @@ def test_a_job_goes_on_where_its_bsprun_was_killed(jobs: Callable[..., Job], clo
     job.until(lambda: not job.processes(), "the end of all processes")
 
 
+@pytest.mark.thorough
 def test_an_element_that_is_lost_meanwhile_is_replaced(jobs: Callable[..., Job]) -> None:
     job = jobs()
     job.round(20)
@@ -153,6 +155,7 @@ def test_an_element_that_is_lost_meanwhile_is_replaced(jobs: Callable[..., Job])
     assert [event["element"] for event in job.events("died")] == [1] and job.events("restored")
 
 
+@pytest.mark.thorough
 def test_text_that_nobody_can_look_up_is_printed_by_the_one_or_the_other(jobs: Callable[..., Job]) -> None:
     """To another file: what was written shortly before the end may come twice, and nothing is missing."""
     job = jobs()
@@ -186,6 +189,7 @@ assert proc.once(lambda: "again") == "again" and began
 """
 
 
+@pytest.mark.thorough
 def test_what_was_called_once_is_known_to_the_next_bsprun(jobs: Callable[..., Job], tmp_path: Path) -> None:
     """A worker that starts again from the beginning is given the value that the first bsprun gave."""
     program = tmp_path / "once.py"

@@ -109,6 +109,7 @@ def test_killed_clones_change_nothing(name: str, options: str, tmp_path: Path) -
     assert kinds.count("injected") == 4 and kinds.count("died") >= 2 and kinds.count("relaunched") >= 2
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 @pytest.mark.parametrize("clones", [1, 2])
 def test_a_new_worker_leaves_a_loop_where_its_predecessor_did(clones: int, tmp_path: Path) -> None:
@@ -144,6 +145,7 @@ print(proc.pid, state.x)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 def test_an_effect_is_made_once_and_its_value_and_the_time_are_the_same_in_all_clones(tmp_path: Path) -> None:
     log = tmp_path / "effects"
@@ -168,6 +170,7 @@ print(len(set(proc.allgather(run))))
     assert len(made) <= 12 + 3  # at least once: again only for the one that was killed
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 def test_each_call_has_a_value_of_its_own_where_rounds_meet(tmp_path: Path) -> None:
     """The end of a round and the beginning of the next one are one superstep, and a worker may begin again between."""

@@ -219,6 +219,7 @@ def flips(path: Path, count: int, seed: int) -> list[tuple[int, int]]:
     return [(rng.randrange(size), rng.randrange(8)) for _ in range(count)]
 
 
+@pytest.mark.thorough
 def test_every_single_flipped_bit_is_refused(tmp_path: Path) -> None:
     """All bits of the manifest and of a part of 64 bytes, 600 of the large parts."""
     write(tmp_path, 1)

@@ -90,6 +90,7 @@ def agents(job: subprocess.Popen[str]) -> list[psutil.Process]:
     return [agent for server in servers for agent in server.children()]
 
 
+@pytest.mark.thorough
 def test_a_reader_that_stands_still_does_not_stop_the_job(tmp_path: Path) -> None:
     """`bsprun ... | less`: nothing is read before the job has ended; then it is all there."""
     with running(tmp_path, "--clones 2", 30, 10_000) as job:
@@ -126,6 +127,7 @@ def test_a_second_sigterm_ends_a_job_that_comes_to_no_round(tmp_path: Path) -> N
     job.stderr.close()
 
 
+@pytest.mark.thorough
 def test_a_folder_with_checkpoints_of_this_very_job_is_not_begun_anew(tmp_path: Path) -> None:
     """A restart would take the states of the run before for its own."""
     options = f"--clones 2 --checkpoint {tmp_path / 'ck'} --every 10"

@@ -102,6 +102,7 @@ def test_the_documentation_is_the_table() -> None:
     assert (Path(__file__).parents[2] / "docs" / "events.md").read_text() == documentation()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("drawing", [drawn, survivable])
 def test_what_the_protocol_says_in_simulated_runs_is_an_event(drawing: Callable[[int], SimulatedRun]) -> None:
     """Whatever strikes: all of it is recorded, and each fault that is mended says how long that took."""

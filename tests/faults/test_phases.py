@@ -61,6 +61,7 @@ def runs() -> Iterator[Simulation]:
         yield Held(*holding(seed))
 
 
+@pytest.mark.thorough
 def test_simulated_jobs_take_every_transition_but_rare_ones_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other: WrongPhase would end the run."""
     seen = set[tuple[ClonePhase, ClonePhase]]()

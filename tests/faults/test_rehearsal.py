@@ -236,6 +236,7 @@ def test_undeclared_state_is_named(check: Check, what: str) -> None:
     assert re.fullmatch(rf"bsprun: Undeclared: {expected}\n", said), said
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_moved_is_named(check: Check) -> None:
     source = """
         proc = bsp.process()
@@ -263,6 +264,7 @@ def test_undeclared_state_is_named_on_any_number_of_processes_and_elements(
     assert re.fullmatch(rf"bsprun: Undeclared: {expected}\n", said), said
 
 
+@pytest.mark.thorough
 def test_the_head_is_drawn_from_the_seed(check: Check) -> None:
     source, _ = UNDECLARED["a variable that a round reads and writes"]
     assert check(source) == check(source)

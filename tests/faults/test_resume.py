@@ -140,6 +140,7 @@ def test_sigterm_writes_a_checkpoint_and_ends_with_75_and_the_two_halves_are_the
     assert out + rest.stdout == undisturbed
 
 
+@pytest.mark.thorough
 def test_a_resumed_job_goes_on_with_standard_error_where_the_state_was_taken(tmp_path: Path) -> None:
     """What stands before the loop is said again; of the rounds every line is said, by one of the two lives."""
     events, folder, program = tmp_path / "events.jsonl", tmp_path / "checkpoints", tmp_path / "program.py"

@@ -77,6 +77,7 @@ def counted(runs: Iterable[Simulation]) -> Counter[str]:
 # ---------------------------------------------------------------------------------------- seeds
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(("kind", "schedules"), [
     ("mixed", SCHEDULES), ("survivable", SCHEDULES // 5), ("changing", SCHEDULES // 5), ("orphaned", SCHEDULES // 10),
@@ -116,6 +117,7 @@ def three_faults(seed: int) -> SimulatedRun:
     return schedule
 
 
+@pytest.mark.thorough
 def test_three_well_spaced_faults_are_always_survived() -> None:
     """p = 4, HC = 2, S = 2 (DESIGN section 7: 600 of 600; the chapter's sketch read literally: 0 of 100)."""
     runs = [ran(three_faults(seed)) for seed in range(36)]
@@ -141,6 +143,7 @@ def one_flip(seed: int) -> SimulatedRun:
     return schedule
 
 
+@pytest.mark.thorough
 def test_three_clones_outvote_a_flipped_bit_whoever_lags() -> None:
     """N6, N11: a laggard does not leave out what it must judge, nor takes what one alone has come to."""
     runs = [ran(one_flip(seed)) for seed in range(80 if SCHEDULES > 100 else 30)]
@@ -152,6 +155,7 @@ def test_three_clones_outvote_a_flipped_bit_whoever_lags() -> None:
     assert seen["outvoted"] > 0.8 * len(runs)
 
 
+@pytest.mark.thorough
 def test_simulated_faults_do_happen_and_are_healed() -> None:
     """The harness cannot pass by doing nothing: deaths led to promotions, and newcomers went on from a state."""
     runs = [ran(survivable(seed)) for seed in range(30)]
@@ -178,6 +182,7 @@ def test_mixed_schedules_end_in_every_way_a_job_can() -> None:
     assert {"pulled", "outvoted", "degraded"} <= set(counted(runs))
 
 
+@pytest.mark.thorough
 def test_on_hosts_each_fault_strikes_and_is_healed() -> None:
     """Hosts are lost and come back, are cut off, drained, join; bsprun dies; elements learn that they were replaced."""
     runs = [ran(draw(seed)) for seed in range(60) for draw in (hosts, torn)]
@@ -211,6 +216,7 @@ def test_a_state_that_waits_for_a_second_vote_is_not_used_when_its_donor_is_vote
     assert not run.wrong and "outvoted" in {kind for _, kind, _ in run.notes}
 
 
+@pytest.mark.thorough
 def test_the_same_seed_gives_the_identical_history_in_another_interpreter() -> None:
     """Neither the seed of string hashing nor what ran before has a say."""
     seeds = [3, 8, 21]
@@ -253,6 +259,7 @@ def effects_of(schedule: SimulatedRun) -> Simulation:
     return ran(schedule)
 
 
+@pytest.mark.thorough
 def test_text_and_effects_are_exact_under_faults() -> None:
     """N9: every byte once and in order; a call is made again only for a death."""
     runs = [effects_of(survivable(seed)) for seed in range(100, 130)]
@@ -982,6 +989,7 @@ def test_the_simulation_sees_what_a_rule_prevents(
     pytest.fail(f"{broken.__name__} passed: {broken.__doc__}")
 
 
+@pytest.mark.thorough
 def test_elements_leave_without_a_round_lost_and_newcomers_take_their_places() -> None:
     """One clone of each process, and all elements are drained, some before others have come."""
     for seed in range(20):

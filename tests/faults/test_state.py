@@ -89,6 +89,7 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> list[Packed]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("nprocs", [1, 2, 3])
 def test_every_array_comes_back_as_it_was(nprocs: int, captured: list[Packed]) -> None:
     """What a process that was made again returns is compared with the first pass byte for byte, and here with NumPy."""
@@ -100,6 +101,7 @@ def test_every_array_comes_back_as_it_was(nprocs: int, captured: list[Packed]) -
         assert message == described(np.arange(3) + (pid - 1) % nprocs)
 
 
+@pytest.mark.thorough
 def test_numbers_are_outside_the_pickle_under_the_names_they_have_in_the_program(captured: list[Packed]) -> None:
     bsp.run(main, nprocs=2, check=True)
     last = captured[-1]
@@ -118,6 +120,7 @@ def test_numbers_are_outside_the_pickle_under_the_names_they_have_in_the_program
     assert sum(array.tolist() == [1, 2, 3, 4] for array in found.values()) == 1  # met three times
 
 
+@pytest.mark.thorough
 def test_equal_states_are_equal_bytes(captured: list[Packed]) -> None:
     """Clones compare them: those of the first life and of processes that were made again."""
     bsp.run(main, nprocs=2, check=True)

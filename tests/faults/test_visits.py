@@ -106,6 +106,7 @@ def job(tmp_path: Path) -> Iterator[Job]:
         process.communicate()
 
 
+@pytest.mark.thorough
 def test_a_job_is_listed_told_of_and_its_file_is_private_and_goes_with_it(job: Job) -> None:
     assert job.name.startswith("ring-")
     assert f"pid {job.process.pid} on " in job.bsp("jobs") and "ring.py 300 0.02 4" in job.bsp("jobs")
@@ -202,6 +203,7 @@ def test_a_host_is_left_when_a_command_says_that_it_will_be_taken(tmp_path: Path
             process.communicate()
 
 
+@pytest.mark.thorough
 def test_who_has_not_the_key_or_asks_for_what_is_not_there_is_told_so_in_a_line(job: Job, tmp_path: Path) -> None:
     """A stranger's key is not answered; the job does not notice."""
     for words, said in [

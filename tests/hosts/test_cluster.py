@@ -75,6 +75,7 @@ def test_what_others_hear_of_a_host_that_is_lost(hosts: Cluster, how: str, heard
     assert said(h1, "ssh", "h2", "hostname") == "h2"
 
 
+@pytest.mark.thorough
 def test_links_are_shaped() -> None:
     with Cluster(1, rate="100mbit") as one:
         assert "rate 100Mbit" in said(one["h1"], "tc", "qdisc", "show", "dev", "eth0")

@@ -65,6 +65,7 @@ def test_a_thread_that_goes_on_does_not_keep_an_error_from_being_told(tmp_path: 
     assert nothing_runs(path)
 
 
+@pytest.mark.thorough
 @ELEMENTS
 def test_a_job_that_waits_for_a_thread_says_so_and_ends_with_it(tmp_path: Path, elements: int) -> None:
     """The thread ends when the note has been said: when a file appears that this test makes then."""

@@ -36,6 +36,7 @@ def test_every_example_finds_its_answer_right(example: str, options: str) -> Non
     assert out.strip() != b""
 
 
+@pytest.mark.thorough
 def test_doctor_visits_prints_the_same_bytes_on_any_number_of_elements() -> None:
     one, three = (ran(BSPRUN, "-p", 64, "-n", elements, EXAMPLES / "doctor_visits.py") for elements in (1, 3))
     assert (one[0], one[2]) == (0, b"")
@@ -43,6 +44,7 @@ def test_doctor_visits_prints_the_same_bytes_on_any_number_of_elements() -> None
     assert one == three
 
 
+@pytest.mark.thorough
 def test_doctor_visits_prints_the_same_table_under_plain_python() -> None:
     many, alone = (
         ran(BSPRUN, "-p", 64, EXAMPLES / "doctor_visits.py"),

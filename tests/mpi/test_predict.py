@@ -65,6 +65,7 @@ def test_words_messages_and_supersteps_are_those_of_the_real_run(example: Path, 
     assert counts(prediction_of("-p", nprocs, example)) == counts(trace_of(tmp_path, "-p", nprocs, example))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("machine", ["ring:16", "cluster16"])
 def test_counts_agree_under_any_profile_and_the_profile_is_told(machine: str, tmp_path: Path) -> None:
     example = next(path for path in EXAMPLES if path.stem == "sample_sort")
@@ -116,6 +117,7 @@ proc.sync()
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("nprocs", "elements"), [(1, 1), (5, 1), (5, 2), (5, 3), (33, 4)])
 def test_every_kind_of_traffic_is_counted_alike_on_any_number_of_elements(
     nprocs: int, elements: int, tmp_path: Path

@@ -133,6 +133,7 @@ def products(proc: bsp.Process) -> None:
     ba.concatenate([x[3:], x[::2]]).persist()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("p", [30, 64, 101])
 @pytest.mark.parametrize(("machine", "elements"), [(MACHINE, 2), (MACHINE, 7), ("cluster16", 16)])
 def test_a_sample_counts_what_crosses_between_few_elements(
@@ -307,6 +308,7 @@ def test_sixty_four_thousand_processes(tmp_path: Path) -> None:
     assert "note: 8 of 64000 processes ran; the others are taken to do as those" in found.stdout
 
 
+@pytest.mark.thorough
 def test_the_command_says_that_a_sample_failed(tmp_path: Path) -> None:
     script = tmp_path / "fails.py"
     script.write_text("import bsp\nproc = bsp.process()\nproc.transfer()\n")
@@ -320,6 +322,7 @@ def test_the_command_says_that_a_sample_failed(tmp_path: Path) -> None:
     assert found.returncode == 0, found.stderr
 
 
+@pytest.mark.thorough
 def test_the_command_says_what_would_help(tmp_path: Path) -> None:
     script = tmp_path / "values.py"
     script.write_text("import bsp\nimport numpy as np\nif np.ones(3).sum() > 2:\n    bsp.process().sync()\n")
