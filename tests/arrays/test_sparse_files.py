@@ -133,6 +133,16 @@ def test_plain_lines_are_left_to_scipy() -> None:
         assert entries_of(text.encode(), field, len(text.split("\n")[0].split()), (3, 3)) is not None
 
 
+@pytest.mark.parametrize("text", [
+    "1 1.0 2", "1  1.0", "1. 1 1", "1 1e0 2", "1 +1 2", " 1 1", "1 1 ", "1 1\n1 1 1 1", "1 1 1 1\n1 1",
+])  # fmt: skip
+@pytest.mark.parametrize("width", [3, 4])
+def test_lines_that_scipy_would_read_beyond_their_end_are_not_left_to_it(text: str, width: int) -> None:
+    """An index with a point, or an empty one, ends the interpreter there, or moves all numbers by one."""
+    lines = "\n".join(line + " 7" * (width - 3) for line in text.split("\n"))
+    assert entries_of(lines.encode(), {3: "real", 4: "complex"}[width], width, (9, 9)) is None
+
+
 PART_NUMBERS = [
     ("real", "3.5.7"), ("real", "3e5-2"), ("real", "3e"), ("real", "3e-"), ("real", "3-5"), ("real", "3e5e2"),
     ("real", "3e5.2"), ("real", "3e-5.2"), ("real", "3 4"), ("integer", "3-5"), ("integer", "3.5"), ("integer", "3e2"),

@@ -15,7 +15,8 @@ import scipy.io
 from threadpoolctl import threadpool_limits
 
 _DIGITS, _LOWER = b"0123456789", bytes.maketrans(b"E", b"e")
-_WRONG = (b"\n\n", b"..", b"ee", b"e.", b"e-e", b"e-.", b"e+e", b"e+.")  # never among the marks of numbers
+_EMPTY = (b"  ", b" \n", b"\n ")  # around a number that is not there
+_WRONG = (b"..", b"ee", b"e.", b"e-e", b"e-.", b"e+e", b"e+.")  # never among the marks of numbers
 _MARKS = {"pattern": b" \n", "integer": b" \n-", "real": b" \n-+.e", "complex": b" \n-+.e"}
 
 
@@ -33,7 +34,7 @@ def entries_of(text: bytes, field: str, width: int, shape: tuple[int, int]) -> E
     field, width : what the values are, and the numbers on a line.
     """
     lines = text.count(b"\n") + (not text.endswith(b"\n"))
-    if not _is_plain(text, field, (width - 1) * lines):
+    if not _is_plain(text if text.endswith(b"\n") else text + b"\n", field, width, lines):
         return None
     head = f"%%MatrixMarket matrix coordinate {field} general\n{shape[0]} {shape[1]} {lines}\n"
     try:
@@ -44,16 +45,20 @@ def entries_of(text: bytes, field: str, width: int, shape: tuple[int, int]) -> E
     return Entries(found.row.astype(np.int64), found.col.astype(np.int64), found.data)
 
 
-def _is_plain(text: bytes, field: str, blanks: int) -> bool:
-    """Return whether lines have so many blanks, none is empty, and scipy would read no number only in part."""
+def _is_plain(text: bytes, field: str, width: int, lines: int) -> bool:
+    """Return whether so many lines have `width` numbers each, of which scipy would read none only in part."""
     marks = text.translate(_LOWER, _DIGITS)
-    if marks.count(b" ") != blanks or marks.translate(None, _MARKS[field]) or marks.startswith(b"\n"):
+    if marks.translate(None, _MARKS[field]) or marks.translate(None, b"-+.e") != (b" " * (width - 1) + b"\n") * lines:
+        return False
+    if text.startswith(b" ") or any(empty in text for empty in _EMPTY):
+        return False
+    if (b"\n" + marks).count(b"\n" + b" " * min(width - 1, 2)) != lines:  # scipy does not survive an index like 1.0
         return False
     if any(wrong in marks for wrong in _WRONG):
         return False
     if not any(mark in marks for mark in (b"-", b"+", b"e")):
         return True
-    byte = np.frombuffer(text + b"\n", np.uint8)
+    byte = np.frombuffer(text, np.uint8)
     signs, powers = np.flatnonzero((byte == ord("-")) | (byte == ord("+"))), np.flatnonzero(byte | 32 == ord("e"))
     of_power = byte[signs - 1] | 32 == ord("e")
     digits = (byte[end + 1] - ord("0") < 10 for end in (signs[of_power], powers))
