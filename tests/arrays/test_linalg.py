@@ -449,6 +449,43 @@ def test_stacks_are_numpys_matrix_by_matrix(dealt: None, lead: Any, nprocs: int)
     bsp.run(main, nprocs=nprocs)
 
 
+@pytest.mark.parametrize("nprocs", [1, 3, 8])
+@pytest.mark.parametrize("n", [1, 2, 5, 24])
+@pytest.mark.parametrize("dtype", [np.float32, float, np.complex64, complex])
+@pytest.mark.parametrize("triangle", ["L", "U"])
+def test_each_process_finds_its_eigenvectors_from_one_triangle(
+    dealt: None, triangle: Any, dtype: Any, n: int, nprocs: int
+) -> None:
+    a = sample(31, n, n, dtype=dtype)
+    a = (a + a.conj().T).astype(dtype)
+    read = np.tril(a) if triangle == "L" else np.triu(a)
+
+    def main(proc: Any) -> list[Any]:
+        values, vectors = ba.linalg.eigh(ba.asarray(read), triangle)
+        assert not vectors.layout.replicated or n == 1 or nprocs == 1
+        close(values, np.linalg.eigvalsh(a))
+        close(a @ vectors.compute() - vectors.compute() * values.compute(), np.zeros((n, n), dtype))
+        close(vectors.conj().T @ vectors, np.eye(n, dtype=dtype))
+        return [vectors.compute().tobytes()]
+
+    first, *others = bsp.run(main, nprocs=nprocs)
+    assert all(other == first for other in others)
+
+
+def test_eigenvectors_of_no_finite_matrix_are_what_numpy_says(dealt: None) -> None:
+    a = np.eye(6)
+    a[2, 2] = np.nan
+
+    def main(proc: Any) -> None:
+        values, vectors = ba.linalg.eigh(ba.asarray(a))
+        assert np.isnan(values.compute()).any()
+        assert vectors.shape == (6, 6)
+        with pytest.raises(ValueError, match="UPLO argument must be 'L' or 'U'"):
+            ba.linalg.eigh(ba.eye(6), "X")  # type: ignore[arg-type]
+
+    bsp.run(main, nprocs=2)
+
+
 def test_a_stack_costs_one_total_exchange_and_one_word() -> None:
     def main(proc: Any) -> None:
         ba.linalg.inv(ba.rechunk(ba.zeros((8, 60, 60)) + ba.eye(60), grid=(1, 4, 1), process_grid=(1, 4, 1)).persist())

@@ -1,0 +1,85 @@
+"""Eigenvalues and eigenvectors of a Hermitian matrix that every process has: each finds the vectors that it owns.
+
+All processes reduce the matrix to a real tridiagonal one, T = QᴴAQ, and find T's eigenvectors by divide and conquer,
+alike; then each applies Q, which takes most of the flops, to its own columns alone.
+
+Golub and Van Loan 8.3.1, 8.4.3.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from bsp.abstract import table
+from bsp.arrays.array import Array, wrap
+from bsp.arrays.execution.world import world
+from bsp.arrays.expressions.graph import leaf
+from bsp.arrays.expressions.layout import dealt
+from bsp.declared import Costs, declares
+
+
+def eigenpairs(a: Any, lower: bool) -> tuple[Any, Array]:
+    """Return the eigenvalues of a, ascending, and the eigenvectors as an array dealt by columns.
+
+    a : (n, n), the same on every process.  lower : whether its lower triangle is read, or else the upper one.
+    Of each vector the first entry at least half as large as its greatest is positive.
+    Cost: 8n³/3 flops that are not shared, at most, and 2n³/p; no words.
+    Raises LinAlgError on every process if the iteration does not converge.
+    """
+    here, n = world(), a.shape[0]
+    parts = max(1, min(n, here.nprocs))
+    layout = dealt((n, n), (1, parts), (1, parts))
+    spans = {at: layout.box(at)[1] for at in layout.mine(here.pid)}
+    first, last = next(iter(spans.values()), (0, 0))
+    values, vectors = _of_columns(a, lower, first, last)
+    vectors = vectors * np.conj(leading(vectors))
+    return values, wrap(leaf((n, n), a.dtype, layout, dict.fromkeys(spans, vectors)))
+
+
+def leading(vectors: Any) -> Any:
+    """Return, for each column, the phase of its first entry at least half as large as its greatest."""
+    size = np.abs(vectors)
+    if not vectors.shape[-2]:
+        return np.ones((*vectors.shape[:-2], vectors.shape[-1]), vectors.dtype)
+    first = np.argmax(size >= size.max(axis=-2, keepdims=True) / 2, axis=-2)
+    entry = np.take_along_axis(vectors, first[..., None, :], -2)[..., 0, :]
+    length = np.abs(entry)
+    zero = length == 0
+    return np.where(zero, 1, entry / np.where(zero, 1, length)).astype(vectors.dtype)
+
+
+def _of_costs(costs: Costs, a: Any, lower: bool, first: int, last: int) -> tuple[Any, Any]:
+    """Declare the cost of `_of_columns`."""
+    n, many = a.shape[0], table.complexity(a.dtype)
+    reduction = many * 4 * n**3 / 3  # GVL 8.3.1: half of it are products with vectors
+    division = 4 * n**3 / 3  # products of halves by matrices of T's size, of quarters by ones of half the size, ...
+    with costs.holding(3 * a.size * a.dtype.itemsize / 8):
+        costs.work(blas2=reduction / 2, blas3=reduction / 2 + division + many * 2.0 * n * n * (last - first))
+    return costs.array((n,), np.zeros(0, a.dtype).real.dtype), costs.array((n, last - first), a.dtype)
+
+
+@declares(_of_costs)
+def _of_columns(a: Any, lower: bool, first: int, last: int) -> tuple[Any, Any]:
+    """Return all eigenvalues, and the eigenvectors from the column `first` up to the column `last`."""
+    if a.shape[0] < 2 or not np.isfinite(a).all():  # NumPy says what the eigenvalues of such a matrix are
+        values, vectors = np.linalg.eigh(a, "L" if lower else "U")
+        return values, vectors[:, first:last].copy()
+    from scipy.linalg.lapack import get_lapack_funcs
+
+    letters = ("hetrd", "unmqr") if a.dtype.kind == "c" else ("sytrd", "ormqr")
+    reduce, apply = get_lapack_funcs(letters, (a,))
+    length, (divide,) = get_lapack_funcs((f"{letters[0]}_lwork",), (a,))[0], get_lapack_funcs(("stevd",), (a.real,))
+    by_columns = np.array(a if lower else np.conj(a).T, order="F")
+    most, _ = length(a.shape[0], lower=1)
+    reflections, diagonal, beside, factors, _ = reduce(by_columns, lower=1, lwork=int(most.real), overwrite_a=1)
+    values, of_tridiagonal, failed = divide(diagonal, beside)
+    if failed:
+        raise LinAlgError("Eigenvalues did not converge")
+    own = np.array(of_tridiagonal[:, first:last], a.dtype, order="F")
+    if last > first:
+        _, wanted, _ = apply("L", "N", reflections[1:, :-1], factors, own[1:], -1)
+        own[1:], _, _ = apply("L", "N", reflections[1:, :-1], factors, own[1:], int(wanted[0].real))
+    return values, np.ascontiguousarray(own)
