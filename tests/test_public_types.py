@@ -230,6 +230,7 @@ def test_every_wrong_call_is_reported_at_its_line(reports: list[Report]) -> None
     assert errors_of(reports, "wrong.py").keys() == wrong
 
 
+@pytest.mark.thorough
 def test_right_calls_and_the_examples_have_no_errors(reports: list[Report]) -> None:
     assert EXAMPLES
     assert {file: errors_of(reports, file) for file in ("right.py", *(path.name for path in EXAMPLES))} == {
@@ -237,6 +238,7 @@ def test_right_calls_and_the_examples_have_no_errors(reports: list[Report]) -> N
     }
 
 
+@pytest.mark.thorough
 def test_every_public_name_has_a_type(reports: list[Report]) -> None:
     assert errors_of(reports, "names.py") == {}
     first = REVEALED.splitlines().index(f"reveal_type({NAMES[0]})") + 1

@@ -123,6 +123,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("p", "elements"), [(6, (2, 3)), pytest.param(2, (2,), marks=pytest.mark.rest)])
 def test_results_are_the_same_bytes_on_any_number_of_elements(many: Path, p: int, elements: tuple[int, ...]) -> None:
     one = bsprun("-p", p, "-n", 1, many, many.parent)

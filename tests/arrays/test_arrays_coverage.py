@@ -33,6 +33,7 @@ def test_nothing_is_wrong(cells: list[Cell]) -> None:
     assert [(cell.called or cell.case.text, cell.note) for cell in cells if cell.status == "wrong"] == []
 
 
+@pytest.mark.thorough
 def test_the_page_is_what_the_calls_give(cells: list[Cell]) -> None:
     """Run `python -m tools.arrays_coverage --write docs/arrays-coverage.md` after a change."""
     text = PAGE.read_text()
@@ -42,6 +43,7 @@ def test_the_page_is_what_the_calls_give(cells: list[Cell]) -> None:
     assert text == coverage.page(cells)
 
 
+@pytest.mark.thorough
 def test_what_was_distributed_still_is(cells: list[Cell]) -> None:
     found = {
         section: sum(cell.status == "distributed" for cell in own) for section, own in coverage.sections(cells).items()
@@ -49,6 +51,7 @@ def test_what_was_distributed_still_is(cells: list[Cell]) -> None:
     assert {section: found[section] for section, least in LEAST.items() if found[section] < least} == {}
 
 
+@pytest.mark.thorough
 def test_arrays_as_parameters_are_not_brought_together(cells: list[Cell]) -> None:
     """But for what NumPy makes an array of itself: there is no other way, and it warns above 16 MB."""
     own = {cell.case.name: cell.status for cell in coverage.sections(cells)["as users write it"]}
@@ -65,11 +68,13 @@ def test_arrays_as_parameters_are_not_brought_together(cells: list[Cell]) -> Non
     assert {name: own[name] for name in by_numpy} == dict.fromkeys(by_numpy, "gathered")
 
 
+@pytest.mark.thorough
 def test_the_standard_has_nothing_missing(cells: list[Cell]) -> None:
     own = coverage.sections(cells)["array API standard 2024.12"]
     assert [cell.case.name for cell in own if cell.status not in ("distributed", "gathered")] == []
 
 
+@pytest.mark.thorough
 def test_every_public_function_is_on_the_page_or_left_out_with_a_reason(cells: list[Cell]) -> None:
     named = {cell.case.name for cell in coverage.sections(cells)["numpy"]}
     without = {name for text in coverage.LEFT_OUT.values() for name in text.split()}

@@ -86,6 +86,7 @@ def test_formula_2_attempts_multiply_tails_and_not_crashes(vc: int) -> None:
     hold_share(int((counts.lost_rounds == 0).sum()), 20_000, models.round_success(q, 10, 2))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("hc", "crash", "away"), [(2, 0.002, 1), (2, 0.002, 5), (2, 0.001, 20), (3, 0.01, 6)])
 def test_loss_per_round_with_clones_that_come_back(hc: int, crash: float, away: int) -> None:
     """The chance that no bundle is lost in 300 rounds; from all there, so the model may be on the safe side only.

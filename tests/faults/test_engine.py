@@ -350,6 +350,7 @@ def test_a_fault_that_has_not_happened_is_told(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("options", "said"), [
     ("--clones 0.5", "--clones 0.5: 1 or more"),
     ("--clones 2 --vertical 9", "--vertical 9: 1 up to the number of elements"),

@@ -203,6 +203,7 @@ def test_on_hosts_each_fault_strikes_and_is_healed() -> None:
 # ------------------------------------------------------------------------------------ determinism
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("draw", [drawn, survivable, hosts, torn])
 def test_the_same_seed_gives_the_identical_history(draw: Callable[[int], SimulatedRun]) -> None:
     """A failing seed replays identically."""
