@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 
+from bsp.arrays.files.arrow import numbers_in
 from bsp.arrays.files.fields import (
     MISSING,
     BadLine,
@@ -265,7 +266,7 @@ def _by_pyarrow(lines: LineSource, fields: Fields, texts: Collection[int]) -> Co
             if fields.dtype.kind != "f" and any(column.null_count for column in batch.columns):
                 return None
             chunks.append([
-                _coded(column, codes[k]) if k in codes else column.to_numpy(zero_copy_only=False)
+                _coded(column, codes[k]) if k in codes else numbers_in(column, _parsed_as(fields), np.nan)
                 for k, column in enumerate(batch.columns)
             ])  # fmt: skip
     except (ArrowException, BadLine):
@@ -277,7 +278,7 @@ def _coded(column: Any, codes: Codes) -> np.ndarray:
     """Return the codes of an array of pyarrow strings."""
     encoded = column.dictionary_encode()
     known = np.append(codes.of(encoded.dictionary.to_pylist()), np.int32(-1))
-    found: np.ndarray = known[encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    found: np.ndarray = known[numbers_in(encoded.indices, np.int32, -1)]
     return found
 
 

@@ -27,6 +27,7 @@ from bsp.arrays.files.agreement import (
     replaced,
     same_everywhere,
 )
+from bsp.arrays.files.arrow import numbers_in
 from bsp.arrays.files.columns import CHUNK_ROWS, Codes, Columns
 from bsp.arrays.files.dialect import Dialect
 from bsp.arrays.files.fields import MISSING
@@ -247,8 +248,7 @@ class ParquetRows:
         types = needed("pyarrow").types
         kind = values.type.value_type if types.is_dictionary(values.type) else values.type
         if k not in codes and (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-            found: np.ndarray = values.cast("float64").to_numpy(zero_copy_only=False)
-            return found
+            return numbers_in(values.cast("float64"), float, np.nan)
         if not (types.is_string(kind) or types.is_large_string(kind)):
             raise ValueError(f"column {self.names[k]!r} has {kind}, neither numbers nor texts")
         return codes.setdefault(k, Codes(self._missing)).of(values.to_pylist())

@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,19 @@ def test_importing_the_models_does_not_import_scikit_learn_or_pandas() -> None:
     code = "import sys; from bsp.algorithms import glm; print({'sklearn', 'pandas', 'pyarrow'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_reading_a_file_does_not_import_pandas(tmp_path: Path) -> None:
+    """It takes a second on each process; pyarrow's to_numpy imports it."""
+    path = tmp_path / "a.csv"
+    path.write_text("x,z,y\n1,a,2\n2.5,b,3\n,a,4\n4,b,4.5\n5,a,7\n")
+    code = (
+        "import sys; from bsp.algorithms import glm; "
+        f"glm.GLM('gaussian').fit(glm.read_table({str(path)!r}, missing='drop'), 'y'); "
+        "print('pyarrow' in sys.modules, 'pandas' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True False\n"
 
 
 @pytest.mark.parametrize("family", DEFAULTS)
