@@ -180,11 +180,12 @@ def _of_in_order(costs: Costs, done: Eliminated, right: dict[int, Any]) -> Panel
 
 @declares(_of_in_order)
 def _in_order(done: Eliminated, right: dict[int, Any]) -> PanelMatrix:
-    """Return the columns that eliminating on the identity has added, each at its own place.  No words."""
+    """Return the columns that eliminating on the identity has added, each at its own place; `right` is used up."""
     u, n = done.u, done.u.layout.shape[0]
     columns = [done.order[slice(*u.span(k))] for k in right]  # those that step k has added are this process's of these
     places = np.argsort(np.concatenate([each[u.has(each)] for each in [*columns, np.zeros(0, np.int64)]]))
     together = np.concatenate([*right.values(), world().empty((n, 0), u.dtype)], axis=1)
+    right.clear()  # whose memory the result takes
     found, start = {}, 0
     for k, panel in u.panels.items():
         found[k] = np.take(together, places[start : start + panel.shape[1]], axis=1)
