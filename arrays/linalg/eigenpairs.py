@@ -34,7 +34,7 @@ def eigenpairs(a: Any, lower: bool) -> tuple[Any, Array]:
     layout = dealt((n, n), (1, parts), (1, parts))
     spans = {at: layout.box(at)[1] for at in layout.mine(here.pid)}
     first, last = next(iter(spans.values()), (0, 0))
-    values, vectors = _of_columns(a, lower, first, last)
+    values, vectors = _own_pairs(a, lower, first, last)
     vectors = vectors * np.conj(leading(vectors))
     return values, wrap(leaf((n, n), a.dtype, layout, dict.fromkeys(spans, vectors)))
 
@@ -51,8 +51,8 @@ def leading(vectors: Any) -> Any:
     return np.where(zero, 1, entry / np.where(zero, 1, length)).astype(vectors.dtype)
 
 
-def _of_costs(costs: Costs, a: Any, lower: bool, first: int, last: int) -> tuple[Any, Any]:
-    """Declare the cost of `_of_columns`."""
+def _of_own_pairs(costs: Costs, a: Any, lower: bool, first: int, last: int) -> tuple[Any, Any]:
+    """Declare the cost of `_own_pairs`."""
     n, many = a.shape[0], table.complexity(a.dtype)
     reduction = many * 4 * n**3 / 3  # GVL 8.3.1: half of it are products with vectors
     division = 4 * n**3 / 3  # products of halves by matrices of T's size, of quarters by ones of half the size, ...
@@ -61,8 +61,8 @@ def _of_costs(costs: Costs, a: Any, lower: bool, first: int, last: int) -> tuple
     return costs.array((n,), np.zeros(0, a.dtype).real.dtype), costs.array((n, last - first), a.dtype)
 
 
-@declares(_of_costs)
-def _of_columns(a: Any, lower: bool, first: int, last: int) -> tuple[Any, Any]:
+@declares(_of_own_pairs)
+def _own_pairs(a: Any, lower: bool, first: int, last: int) -> tuple[Any, Any]:
     """Return all eigenvalues, and the eigenvectors from the column `first` up to the column `last`."""
     if a.shape[0] < 2 or not np.isfinite(a).all():  # NumPy says what the eigenvalues of such a matrix are
         values, vectors = np.linalg.eigh(a, "L" if lower else "U")
