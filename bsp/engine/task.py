@@ -22,6 +22,7 @@ from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from bsp.errors import BoundaryInImport, BspError, EffectsLost, Forked, WrongThread
+from bsp.interpreter import turns
 from bsp.interpreter.belongings import Belongings
 from bsp.interpreter.generators import GlobalStreams
 from bsp.interpreter.profilers import paused, resumed
@@ -131,11 +132,11 @@ class Task:
         self.element.turn = self
         if self.element.abstract is not None:
             self.element.abstract.enter(self.pid)
-        self.own.enter()
+        turns.enter(self.own)
 
     def leave(self) -> None:
         """End a turn: keep what the process has changed of the interpreter for its next turn."""
-        self.own.leave()
+        turns.leave(self.own)
 
     def go_on(self, body: Callable[[], Any]) -> None:
         """Prepare to run another body; effects that no boundary has delivered are dropped."""

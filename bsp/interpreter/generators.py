@@ -1,9 +1,9 @@
 """The random generators of each process (D4): `proc.rng`, and the global ones of NumPy and of the module `random`.
 
 NumPy keeps one global RandomState, and `random` one instance behind its functions.  Each process has states of its
-own for both, which are put in place at the beginning of its turn.  A process seldom draws from them, so a change of
-turns compares one word or two and copies only a state that has changed: through NumPy's documented address of a
-generator's state, and through the memory of `random`'s instance where a check at import finds CPython's layout.
+own for both, which are copied into place at the beginning of its turn: through NumPy's documented address of a
+generator's state, and through the memory of `random`'s instance where a check at import finds CPython's layout.  A
+process seldom draws from them, so the end of a turn compares some words and copies only a state that has changed.
 """
 
 from __future__ import annotations
@@ -23,36 +23,42 @@ global_bits: Any = np.random.get_bit_generator  # type: ignore[attr-defined]
 _KEY_WORDS = 624  # the state of MT19937: 624 words of 32 bits, then the position in them
 
 
+# In place of NumPy's own generator during a run: each process has a state of its own for it.
+_bits = np.random.MT19937(0)
+
+
+def _words_of_bits(bits: np.random.MT19937) -> memoryview:
+    """Return the words of a generator's state: its key, then the position in it."""
+    memory = (ctypes.c_char * (4 * (_KEY_WORDS + 1))).from_address(bits.ctypes.state_address)
+    return memoryview(memory).cast("B").cast("I")
+
+
+_bits_words = _words_of_bits(_bits)
+
+
 class NumPyStream:
     """The NumPy global generator of one process, in place only during its turns.
 
-    `normal()` draws pairs, and RandomState keeps the second half for the next call.  Putting a generator in place makes
-    RandomState forget that half.  So `leave` reads it from RandomState, and `enter` puts it back: the stream is the one
-    that NumPy alone gives.  Reading is slow, so it is done only when the process has drawn, has set the state, or held
-    such a half when its turn began.
+    `normal()` draws pairs, and RandomState keeps the second half for the next call.  So `leave` reads it from
+    RandomState and makes it forget it, and `enter` puts it back: the stream is the one that NumPy alone gives.  Reading
+    is slow, so it is done only when the process has drawn, has set the state, or held such a half when its turn began.
     """
 
-    __slots__ = ("_gauss", "_key", "_position", "_seen", "_whole", "bits", "current")
+    __slots__ = ("_gauss", "_kept", "current")
 
     state_was_set = False  # by `np.random.set_state`, in the turn under way
 
     def __init__(self, seed: int, pid: int) -> None:
-        self.bits = np.random.MT19937(np.random.SeedSequence([seed, pid, 1]))
-        self.current: Any = self.bits  # or what the process has given to np.random.set_bit_generator
-        address = self.bits.ctypes.state_address
-        self._whole = (ctypes.c_char * (4 * _KEY_WORDS + 4)).from_address(address)
-        self._key = ctypes.c_uint32.from_address(address)
-        self._position = ctypes.c_int.from_address(address + 4 * _KEY_WORDS)
-        self._seen = self._mark()
+        own = np.random.MT19937(np.random.SeedSequence([seed, pid, 1]))
+        self._kept = memoryview(bytearray(_words_of_bits(own))).cast("I")
+        self.current: Any = _bits  # or what the process has given to np.random.set_bit_generator
         self._gauss: float | None = None
-
-    def _mark(self) -> tuple[int, int]:
-        """Return a mark that changes with every draw: the position, and a word of the key that each 624 words renew."""
-        return self._position.value, self._key.value
 
     def enter(self) -> None:
         """Put the stream in place, for `np.random.normal()` and its like to draw from."""
-        set_global_bits(self.current)
+        _bits_words[:] = self._kept
+        if global_bits() is not self.current:
+            set_global_bits(self.current)
         if self._gauss is not None:
             state: Any = np.random.get_state(legacy=False)
             state["has_gauss"], state["gauss"] = 1, self._gauss
@@ -61,27 +67,30 @@ class NumPyStream:
     def leave(self) -> None:
         """Keep what the process has changed since it entered."""
         current = global_bits()
-        if (
-            self._gauss is not None
-            or NumPyStream.state_was_set
-            or current is not self.bits
-            or self._mark() != self._seen
-        ):
+        drawn = _differ(_bits_words, self._kept)
+        if drawn:
+            self._kept[:] = _bits_words
+        if drawn or self._gauss is not None or NumPyStream.state_was_set or current is not _bits:
             state: Any = np.random.get_state(legacy=False)
             self._gauss = state["gauss"] if state["has_gauss"] else None
-            self._seen = self._mark()
             self.current = current
             NumPyStream.state_was_set = False
+            set_global_bits(current)  # which makes RandomState forget its half
 
     def state(self) -> tuple[Any, ...]:
         """Return the state of the stream.  Valid only while it is not in place."""
-        return self._whole.raw, self._gauss, None if self.current is self.bits else self.current
+        return bytes(self._kept), self._gauss, None if self.current is _bits else self.current
 
     def restore(self, state: tuple[Any, ...]) -> None:
         """Set the state of the stream to one that `state` has returned.  Valid only while it is not in place."""
-        self._whole.raw, self._gauss, current = state
-        self.current = self.bits if current is None else current
-        self._seen = self._mark()
+        words, self._gauss, current = state
+        self._kept[:] = memoryview(words).cast("I")
+        self.current = _bits if current is None else current
+
+
+def _differ(words: memoryview, kept: memoryview) -> bool:
+    """Return whether something was drawn: a draw changes the position, first or last, or renews the key."""
+    return words[0] != kept[0] or words[1] != kept[1] or words[-1] != kept[-1]
 
 
 _set_state: Callable[..., None] = np.random.set_state
@@ -111,58 +120,55 @@ _BASE: type = random.Random.__mro__[1]  # _random.Random, which holds the state
 _STATE_BYTES = 4 * (1 + _KEY_WORDS)  # CPython: an index, then the words of the key
 
 
-def _memory_of(instance: random.Random) -> memoryview | None:
-    """Return the bytes of an instance's state, or None if they are not laid out as CPython lays them out.
+def _words_of(instance: random.Random) -> memoryview | None:
+    """Return the words of an instance's state, or None if they are not laid out as CPython lays them out.
 
     The layout is checked against `getstate`: it is no documented interface.
     """
     if _BASE.__basicsize__ < object.__basicsize__ + _STATE_BYTES:
         return None
-    memory = memoryview((ctypes.c_char * _STATE_BYTES).from_address(id(instance) + object.__basicsize__)).cast("B")
-    words = memory.cast("I")
+    memory = (ctypes.c_char * _STATE_BYTES).from_address(id(instance) + object.__basicsize__)
+    words = memoryview(memory).cast("B").cast("I")
     _, state, _ = instance.getstate()
-    return memory if (*words[1:], words[0]) == state else None
+    return words if (*words[1:], words[0]) == state else None
 
 
-_memory = _memory_of(_instance)
-_words = None if _memory is None else _memory.cast("I")
+_words = _words_of(_instance)
 
 
 class PythonStream:
     """The state of the module `random` of one process, in place only during its turns.
 
-    With `_memory` a change of turns is one copy of the state; without it, `setstate` and `getstate`, which are slow.
+    With `_words` a change of turns is one copy of the state; without them, `setstate` and `getstate`, which are slow.
     """
 
-    __slots__ = ("_first", "_gauss", "_index", "_kept", "_slow")
+    __slots__ = ("_gauss", "_kept", "_slow")
 
     def __init__(self, seed: int, pid: int) -> None:
-        words = np.random.SeedSequence([seed, pid, 2]).generate_state(4)
-        own = random.Random(int.from_bytes(words.tobytes(), "little"))
-        memory = _memory_of(own)
-        self._slow = own.getstate() if memory is None else None
-        self._kept = memoryview(bytearray(b"" if memory is None else memory))
+        key = np.random.SeedSequence([seed, pid, 2]).generate_state(4)
+        own = random.Random(int.from_bytes(key.tobytes(), "little"))
+        words = _words_of(own)
+        self._slow = own.getstate() if words is None else None
+        self._kept = memoryview(bytearray(b"" if words is None else words)).cast("I")
         self._gauss: float | None = None
-        self._index = self._first = -1
 
     def enter(self) -> None:
         """Put the state in place, for `random.random()` and its like to draw from."""
-        if _memory is None or _words is None:
+        if _words is None:
             assert self._slow is not None
             _instance.setstate(self._slow)
             return
-        _memory[:] = self._kept
+        _words[:] = self._kept
         _instance.gauss_next = self._gauss
-        self._index, self._first = _words[0], _words[1]
 
     def leave(self) -> None:
         """Keep what the process has drawn since it entered."""
-        if _memory is None or _words is None:
+        if _words is None:
             self._slow = _instance.getstate()
             return
         self._gauss = _instance.gauss_next
-        if _words[0] != self._index or _words[1] != self._first:  # each draw moves the index or renews the words
-            self._kept[:] = _memory
+        if _differ(_words, self._kept):
+            self._kept[:] = _words
 
     def state(self) -> tuple[Any, ...]:
         """Return the state of the stream.  Valid only while it is not in place."""
@@ -170,7 +176,8 @@ class PythonStream:
 
     def restore(self, state: tuple[Any, ...]) -> None:
         """Set the state of the stream to one that `state` has returned.  Valid only while it is not in place."""
-        self._kept[:], self._gauss, self._slow = state
+        words, self._gauss, self._slow = state
+        self._kept[:] = memoryview(words).cast("I")
 
 
 class GlobalStreams:
@@ -206,6 +213,7 @@ class GlobalStreams:
 def lent() -> Iterator[None]:
     """Restore the caller's global generators after a block that puts those of processes in place."""
     kept = global_bits(), np.random.get_state(legacy=False), random.getstate()
+    set_global_bits(_bits)
     with watching_set_state():
         try:
             yield
