@@ -4,12 +4,12 @@ A cost is counted twice.  W, H and messages are those of the busiest process, as
 of the busiest element, and is what the price follows from.
 
 Both are pure functions of p, of sizes that all processes have, and of the machine profile, whatever number of elements
-hosts the run (D5).  A machine without levels is the classical one: every process has a processor of its own, and one
-word combined is one flop.  With levels the number of elements is the profile's, or p if that is less: p / P processes
-share an element, messages between them are copies, each superstep takes each of them a turn, and a value that is sent
-to several processes of an element crosses to it once.  Elements fill nodes one after the other, as `Machine.using` has
-them, and the receivers of an element's messages are spread evenly over the others.  So the price of supersteps is the
-time that a prediction has for them.
+hosts the run (D5).  A machine without levels is the classical one: every process has a processor of its own, one word
+combined is one flop, and only the values in pickled bundles are taken up one by one.  With levels the number of elements
+is the profile's, or p if that is less: p / P processes share an element, messages between them are copies, each
+superstep takes each of them a turn, and a value that is sent to several processes of an element crosses to it once.
+Elements fill nodes one after the other, as `Machine.using` has them, and the receivers of an element's messages are
+spread evenly over the others.  So the price of supersteps is the time that a prediction has for them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from bsp.cost.model import WORD, Cost, Load, Machine, Traffic
 from bsp.values.operations import nodes_of
 
 ARITIES = (2, 4, 8, 16)
+_TAKEN_UP = 0.5  # of a message's overhead without levels: a probe has found 0.2 us of 0.4 us for a value in a bundle
 _BUNDLE = 8  # the number of blocks inside an element whose overhead equals pickling and unpickling one bundle
 
 Blocks = tuple[float, float]  # how many blocks, and the words of each
@@ -66,7 +67,8 @@ class Sizes:
         self.chunk = words / p
         self.hops = levels_of(p, 2)
         self._flop = machine.r / machine.rates["elementwise"] if machine.rates else 1.0  # flop-times of one combination
-        self._handling = 0.0 if inside is None else inside.o  # flop-times of taking one value up
+        # flop-times of taking up a value that is combined, and one in a bundle
+        self._handling, self._bundling = (0.0, _TAKEN_UP * machine.o) if inside is None else (inside.o, inside.o)
         self._items, self._itemsize = words if count is None else count, itemsize
 
     def step(
@@ -85,7 +87,8 @@ class Sizes:
         """
         (blocks, size), (copied, each), (values, length) = out, copies, combined
         within = copied * each
-        work = self._flop * values * length + self._handling * (values + _BUNDLE * bundles + handled)
+        work = self._flop * values * length + self._handling * values
+        work += self._bundling * (_BUNDLE * bundles + handled)
         between = []
         for ports, share in self._levels[reach]:
             share *= ports if by_all else 1

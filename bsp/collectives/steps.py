@@ -96,8 +96,8 @@ class Steps:
 
     def post_each(self, values: Sequence[Packed]) -> None:
         """Queue a private message to each rank; small pickles for all processes stay together (`bsp.engine.pool`)."""
-        small = all(type(value) is bytes and len(value) < DIRECT_BYTES for value in values)
-        if small and self._all_take_part:
+        small = self._all_take_part and set(map(type, values)) == {bytes} and max(map(len, values)) < DIRECT_BYTES
+        if small:
             pickles: list[Any] = list(values)
             self._channel.outbox.effects.append(Row(self.me, 0, self._channel.id, pickles))
             return

@@ -518,6 +518,19 @@ def test_a_later_allreduce_delivers_what_was_put_before_it(run: Any) -> None:
     run(main, nprocs=3)
 
 
+@pytest.mark.solo
+def test_numbers_of_256_processes_for_each_other_are_sent_at_once_on_the_default_machine() -> None:
+    """A process would write and read 1,024 numbers in bundles; bundles had no price but that of a message."""
+
+    def main(proc: bsp.Process) -> str:
+        assert proc.alltoall([proc.pid] * proc.nprocs) == list(range(proc.nprocs))
+        choice = proc.plan().collective
+        assert choice is not None
+        return choice.chosen
+
+    assert set(bsp.run(main, nprocs=256)) == {"one-phase"}
+
+
 BUNDLED = {("gather", "tree"), ("scatter", "tree"), ("allgather", "doubling"), ("alltoall", "logarithmic")}
 
 
