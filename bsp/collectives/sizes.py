@@ -5,11 +5,11 @@ of the busiest element, and is what the price follows from.
 
 Both are pure functions of p, of sizes that all processes have, and of the machine profile, whatever number of elements
 hosts the run (D5).  A machine without levels is the classical one: every process has a processor of its own, one word
-combined is one flop, and only the values in pickled bundles are taken up one by one.  With levels the number of elements
-is the profile's, or p if that is less: p / P processes share an element, messages between them are copies, each
-superstep takes each of them a turn, and a value that is sent to several processes of an element crosses to it once.
-Elements fill nodes one after the other, as `Machine.using` has them, and the receivers of an element's messages are
-spread evenly over the others.  So the price of supersteps is the time that a prediction has for them.
+combined is one flop, and only the values in pickled bundles are taken up one by one.  With levels the number of
+elements is the profile's, or p if that is less: p / P processes share an element, messages between them are copies,
+each superstep takes each of them a turn, and a value that is sent to several processes of an element crosses to it
+once.  Elements fill nodes one after the other, as `Machine.using` has them, and the receivers of an element's messages
+are spread evenly over the others.  So the price of supersteps is the time that a prediction has for them.
 """
 
 from __future__ import annotations
