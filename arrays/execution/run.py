@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -123,27 +123,10 @@ class Run:
         if fetch.tasks.replicated and not self.world.alone:
             found = self._common.get(number)
             if found is None:
-                found = self._common[number] = self._in_common(number, lambda: self._joined(read))
+                key = self.plan.digests[0], number
+                found = self._common[number] = self.world.in_common(key, lambda: self._joined(read))
             return found
         return self._joined(read)
-
-    def _in_common(self, number: int, make: Callable[[], Any]) -> Any:
-        """Return an object that all processes of the element need alike in this superstep.
-
-        The first process makes it and stores it in the element; the last one removes it.
-        """
-        element = self.world.task.element
-        shared, key = element.shared, (element.superstep, self.plan.digests[0], number)
-        entry = shared.get(key)
-        if entry is None:
-            left = [each for each in shared if each[0] < element.superstep]  # a process failed or was made anew
-            for each in left:
-                del shared[each]
-            entry = shared[key] = [make(), len(element.tasks)]
-        entry[1] -= 1
-        if not entry[1]:
-            del shared[key]
-        return entry[0]
 
     def _joined(self, read: Pieced) -> Any:
         """Return a region, put together from its pieces; a piece that is the whole region is not copied."""

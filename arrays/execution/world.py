@@ -57,11 +57,48 @@ class World:
         self.notes: Notes | None = None  # floating-point errors of the procedure that runs
         self._assigned = _NOTHING  # see `has_assigned`
         self.memory = self.machine.memory / max(1, -(-self.nprocs // self.machine.p))  # bytes; 0: no limit known
+        self._alike: tuple[Any, int] = (
+            None,
+            0,
+        )  # the superstep and round of the last call of `alike`, and its number there
 
     @property
     def alone(self) -> bool:
         """True if this is the only process of its element."""
         return len(self.task.element.tasks) == 1
+
+    def in_common(self, key: tuple[Any, ...], make: Callable[[], Result]) -> Result:
+        """Return an object that all processes of the element need alike in this superstep, and that nobody changes.
+
+        The first process makes it and stores it in the element; the last one removes it.
+        """
+        element = self.task.element
+        shared, key = element.shared, (element.superstep, *key)
+        entry = shared.get(key)
+        if entry is None:
+            left = [each for each in shared if each[0] < element.superstep]  # a process failed or was made anew
+            for each in left:
+                del shared[each]
+            entry = shared[key] = [make(), len(element.tasks)]
+        entry[1] -= 1
+        if not entry[1]:
+            del shared[key]
+        found: Result = entry[0]
+        return found
+
+    def alike(self, make: Callable[[], Result]) -> Result:
+        """Return what `make()` makes of values that all processes have, once an element; nobody may change it.
+
+        All processes call it in the same order.  A run without values divides the work among those of an element.
+        """
+        if self._abstraction is not None:
+            with self._abstraction.divided(self.machine.sharing(self.nprocs)):
+                return make()
+        if self.alone:
+            return make()
+        at = self.task.element.superstep, self._place()
+        self._alike = at, self._alike[1] + 1 if self._alike[0] == at else 0
+        return self.in_common(("alike", *self._alike), make)
 
     def passes(self, count: int, dtype: DType) -> None:
         """Declare memory that a kernel takes and gives back.  A run without values counts it, any other ignores it."""

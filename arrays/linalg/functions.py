@@ -2,7 +2,8 @@
 
 How a function runs is decided by shapes, layouts and p alone:
 
-- *whole*: a matrix of at most REPLICATED_SIZE elements, a replicated one, or p = 1: every process calls NumPy.
+- *whole*: a matrix of at most REPLICATED_SIZE elements, a replicated one, one whose factors take few flops, or p = 1:
+  it is brought to every process, and each element calls NumPy or LAPACK once for all of its processes.
 - *stacks* (..., m, n): each matrix is in one piece on one process, the leading axes are dealt; NumPy takes each block.
 - *tall* (m >= n·p, or n² small): TSQR; svd, lstsq, pinv, matrix_rank and cond follow from its R, which every process
   has.  Wide matrices are handled through their transposes.
@@ -27,6 +28,7 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 from numpy.linalg import LinAlgError
 
+from bsp.abstract import table
 from bsp.arrays import build
 from bsp.arrays.api import manipulation, reductions, ufuncs
 from bsp.arrays.api.contraction import matmul, tensordot, vecdot
@@ -53,6 +55,9 @@ total: Callable[..., Array] = reductions.sum
 _UFUNCS: dict[str, Callable[..., Array]] = ufuncs.FUNCTIONS
 absolute = _UFUNCS["absolute"]
 
+# Flops, for each element of REPLICATED_SIZE, that one element does no later than two do by panels, which are narrow and
+# wait for each other: 2n³/3 of an LU with n = 1172.
+FEW = 1 << 16
 GATHER_SIZE = 4096 * 4096  # most elements of a matrix that functions without a distributed form gather
 
 
@@ -113,10 +118,17 @@ def _inexact(array: Array, name: str) -> Array:
     return array
 
 
-def _is_whole(array: Array) -> bool:
-    """Return True if the matrix is small, replicated, or p = 1, so that every process calls NumPy on all of it."""
-    node = array._node
-    if array.size <= layouts.REPLICATED_SIZE or world().nprocs == 1:
+def _is_whole(array: Array, flops: float = np.inf) -> bool:
+    """Return True if the matrix is small, replicated, or p = 1, so that every process calls NumPy on all of it.
+
+    flops : of a real matrix, for a function that has a distributed form: a few do not repay its supersteps, in which
+        all processes of an element have their turns.
+    """
+    node, here = array._node, world()
+    if array.size <= layouts.REPLICATED_SIZE or here.nprocs == 1:
+        return True
+    few = FEW * layouts.REPLICATED_SIZE * here.machine.sharing(here.nprocs)
+    if array.ndim == 2 and table.complexity(array.dtype) * flops <= few:
         return True
     return node.op is LEAF and node.layout is not None and node.layout.replicated
 
@@ -150,15 +162,20 @@ def _brought(array: Array, name: str, advice: str, result: int = 0) -> Any:
 
 
 def _given(found: Any) -> Array:
-    """Return an array of a result that every process has computed alike, and nothing else refers to."""
+    """Return an array of a result that every process has alike, and that nobody changes."""
     return wrap(build.from_own(as_array(found)))
 
 
 def _everywhere(function: Callable[..., Any], *arrays: Array) -> tuple[Array, ...]:
-    """Call a NumPy function on every process.  The only words are those that gather the arrays."""
+    """Call a NumPy function on every element.  The only words are those that gather the arrays."""
     values = [_values(each) for each in arrays]
     world().passes(sum(each.size for each in values), values[0].dtype)  # LAPACK works on a copy
-    return tuple(_given(each) for each in _tuple(function(*values)))
+    return _alike(function, *values)
+
+
+def _alike(function: Callable[..., Any], *values: Any) -> tuple[Array, ...]:
+    """Call a NumPy function on values that all processes have, once an element, for all of its processes."""
+    return tuple(_given(each) for each in world().alike(lambda: _tuple(function(*values))))
 
 
 def _tuple(found: Any) -> tuple[Any, ...]:
@@ -283,12 +300,14 @@ def qr(x: ArrayLike, /, mode: Literal["reduced", "complete", "r"] = "reduced") -
         raise ValueError(f"qr: mode={mode!r} is none of 'reduced', 'complete', 'r'")
     a = _matrix(x, "qr")
     m, n = a.shape[-2:]
-    if a.ndim > 2 or _is_whole(a):
+    tall_or_wide = a.ndim > 2 or m < n or row_blocks.is_tall(a)
+    whole = _is_whole(a, np.inf if tall_or_wide else 4 * m * n * n - 4 * n**3 / 3)
+    if a.ndim > 2 or whole:
         way: Any = _signed_qr_of("complete" if mode == "complete" else "reduced")
-        found = _everywhere(way, a) if _is_whole(a) else _stacks(way, [a], [2])
+        found = _everywhere(way, a) if whole else _stacks(way, [a], [2])
     elif mode == "complete" and m > n:
         values = _brought(a, "qr", "mode='reduced' is distributed", m * m)
-        found = tuple(_given(each) for each in _signed_qr(np.linalg.qr(values, mode="complete")))
+        found = _alike(_signed_qr_of("complete"), values)
     else:
         found = _qr_dealt(a, mode != "r")
     return found[1] if mode == "r" else QRResult(*found)
@@ -338,13 +357,13 @@ def svd(x: ArrayLike, /, full_matrices: bool = True, compute_uv: bool = True, he
         return SVDResult(*_stacks(lambda each: _svd_of(each, full_matrices), [a], [2]))
     if full_matrices and m != n:
         values = _brought(a, "svd with full_matrices=True", "pass full_matrices=False", max(m, n) ** 2)
-        return SVDResult(*[_given(each) for each in _svd_of(values, True)])
+        return SVDResult(*_alike(lambda each: _svd_of(each, True), values))
     if m < n and row_blocks.is_tall(a.T):
         u, s, vh = svd(_adjoint(a), full_matrices=False)
         return SVDResult(_adjoint(vh), s, _adjoint(u))
     if not row_blocks.is_tall(a):
         values = _brought(a, "svd", "singular values of a tall matrix are distributed")
-        return SVDResult(*[_given(each) for each in _svd_of(values, False)])
+        return SVDResult(*_alike(lambda each: _svd_of(each, False), values))
     u, s, vh = factored.svd_of(row_blocks.tsqr(row_blocks.by_rows(a), a.dtype), a.dtype)
     return SVDResult(u, _given(s), _given(vh))
 
@@ -357,7 +376,7 @@ def svdvals(x: ArrayLike, /) -> Array:
         return _everywhere(np.linalg.svdvals, a)[0]
     if a.ndim > 2:
         return _stacks(np.linalg.svdvals, [a], [2])[0]
-    return _given(np.linalg.svdvals(_small_factor(a, "svdvals")))
+    return _alike(np.linalg.svdvals, _small_factor(a, "svdvals"))[0]
 
 
 def _small_factor(a: Array, name: str) -> Any:
@@ -430,7 +449,7 @@ def pinv(
     if m < n:
         return _adjoint(pinv(_adjoint(a), rtol=cut))
     if not row_blocks.is_tall(a):
-        return _given(function(_brought(a, "pinv", "inv and solve of a regular matrix are distributed")))
+        return _alike(function, _brought(a, "pinv", "inv and solve of a regular matrix are distributed"))[0]
     q, r = row_blocks.tsqr(row_blocks.by_rows(a), a.dtype)
     assert q is not None
     return _adjoint(row_blocks.to_array(row_blocks.times(q, np.conj(function(r)).T), a.dtype))
@@ -462,19 +481,21 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Array
         right = right[:, None]
     cut = factored.cut_of(rcond, m, n, dtype)
     if _is_whole(matrix) and (_is_whole(right) or not m * n):
-        x, rest, rank, s = np.linalg.lstsq(_values(matrix), _values(right), rcond=cut)
-        found = (_given(x), _given(rest), rank, _given(s))
+        found = _lstsq_alike(_values(matrix), _values(right), cut)
     elif m < n and row_blocks.is_tall(matrix.T):
         found = _lstsq_wide(matrix, right, cut)
     elif row_blocks.is_tall(matrix) and m:
         found = _lstsq_tall(matrix, right, cut)
     else:
-        x, rest, rank, s = np.linalg.lstsq(
-            _brought(matrix, "lstsq", "solve() of a regular square matrix is distributed"), _values(right), rcond=cut
-        )
-        found = (_given(x), _given(rest), rank, _given(s))
+        values = _brought(matrix, "lstsq", "solve() of a regular square matrix is distributed")
+        found = _lstsq_alike(values, _values(right), cut)
     x, rest, rank, s = found
     return (x[:, 0] if flat else x), rest, rank, s
+
+
+def _lstsq_alike(a: Any, b: Any, cut: Any) -> tuple[Array, Array, Any, Array]:
+    x, rest, rank, s = world().alike(lambda: np.linalg.lstsq(a, b, rcond=cut))
+    return _given(x), _given(rest), rank, _given(s)
 
 
 def _kept(s: Any, cut: Any) -> tuple[Any, Any]:
@@ -525,7 +546,7 @@ def cholesky(x: ArrayLike, /, *, upper: bool = False) -> Array:
     a = _matrix(x, "cholesky", square=True)
     if upper:
         a = _adjoint(a)  # with `upper` NumPy reads the upper triangle
-    if _is_whole(a):
+    if _is_whole(a, a.shape[-1] ** 3 / 3):
         found = _everywhere(transposed.cholesky, a)[0]
     elif a.ndim > 2:
         found = _stacks(np.linalg.cholesky, [a], [2])[0]
@@ -555,11 +576,12 @@ def solve(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     a, b = a.astype(dtype), b.astype(dtype)
     if vector:
         b = b[:, None]
-    if (_is_whole(a) and _is_whole(b)) or not a.size or not b.size:
+    whole = _is_whole(a, _lu_flops(a))
+    if (whole and _is_whole(b)) or not a.size or not b.size:
         found = _everywhere(transposed.solve, a, b)[0]
     elif a.ndim > 2 or b.ndim > 2:
         found = _stacks(np.linalg.solve, [a, b], [2, 2])[0]
-    elif _is_whole(a):
+    elif whole:
         found = _solve_columns(a, b)
     else:
         found = elimination.solve(a, b, dtype)
@@ -574,8 +596,13 @@ def _solve_columns(a: Array, b: Array) -> Array:
         layout = dealt(b.shape, (1, parts), (1, parts))
     right = row_blocks.settled(b, layout)
     values = _values(a)
-    np.linalg.inv(values)  # raises LinAlgError on every process, also on those without columns of b
-    return wrap(leaf(b.shape, b.dtype, layout, {at: np.linalg.solve(values, each) for at, each in right.items()}))
+    if not right:  # a process without columns of b raises LinAlgError as the others do
+        transposed.solve(values, world().empty((b.shape[0], 0), b.dtype))
+    return wrap(leaf(b.shape, b.dtype, layout, {at: transposed.solve(values, each) for at, each in right.items()}))
+
+
+def _lu_flops(a: Array) -> float:
+    return float(2 * a.shape[-1] ** 3 / 3)
 
 
 @procedure
@@ -585,7 +612,7 @@ def inv(x: ArrayLike, /) -> Array:
     Cost: large: 2n³/p flops, n/b panels twice, n² words in all (see `elimination`).
     """
     a = _matrix(x, "inv", square=True)
-    if _is_whole(a):
+    if _is_whole(a, 3 * _lu_flops(a)):
         return _everywhere(transposed.inverse, a)[0]
     if a.ndim > 2:
         return _stacks(np.linalg.inv, [a], [2])[0]
@@ -596,7 +623,7 @@ def inv(x: ArrayLike, /) -> Array:
 def slogdet(x: ArrayLike, /) -> SlogdetResult:
     """Return the determinant's sign (of modulus 1, or 0) and the logarithm of its modulus.  Cost: LU, see `solve`."""
     a = _matrix(x, "slogdet", square=True)
-    if _is_whole(a):
+    if _is_whole(a, _lu_flops(a)):
         return SlogdetResult(*_everywhere(np.linalg.slogdet, a))
     if a.ndim > 2:
         return SlogdetResult(*_stacks(np.linalg.slogdet, [a], [2]))
@@ -607,7 +634,7 @@ def slogdet(x: ArrayLike, /) -> SlogdetResult:
 def det(x: ArrayLike, /) -> Array:
     """Return the determinant.  Cost: LU, see `solve`."""
     a = _matrix(x, "det", square=True)
-    if _is_whole(a):
+    if _is_whole(a, _lu_flops(a)):
         return _everywhere(np.linalg.det, a)[0]
     if a.ndim > 2:
         return _stacks(np.linalg.det, [a], [2])[0]
@@ -626,7 +653,7 @@ def eigh(x: ArrayLike, /, UPLO: Literal["L", "U"] = "L") -> EighResult:
     if a.ndim > 2 and not _is_whole(a):
         return EighResult(*_stacks(_eigh_of(UPLO), [a], [2]))
     if _is_whole(a):
-        return EighResult(*[_given(each) for each in _eigh_of(UPLO)(_values(a))])
+        return EighResult(*_everywhere(_eigh_of(UPLO), a))
     values, vectors = eigenpairs(
         _brought(a, "eigh", "svd of a tall matrix X gives the eigenvectors of XᴴX"), _is_lower(UPLO)
     )
@@ -644,7 +671,7 @@ def eigvalsh(x: ArrayLike, /, UPLO: Literal["L", "U"] = "L") -> Array:
     if a.ndim > 2 and not _is_whole(a):
         return _stacks(function, [a], [2])[0]
     advice = "svdvals of a tall matrix X gives the eigenvalues of XᴴX"
-    return _given(function(_values(a) if _is_whole(a) else _brought(a, "eigvalsh", advice)))
+    return _alike(function, _values(a) if _is_whole(a) else _brought(a, "eigvalsh", advice))[0]
 
 
 def _unsymmetric(x: Any, name: str, function: Callable[..., Any]) -> tuple[Array, ...]:
@@ -661,7 +688,7 @@ def _unsymmetric(x: Any, name: str, function: Callable[..., Any]) -> tuple[Array
         return tuple(each.real for each in found)
     advice = "eigh of a Hermitian matrix takes a third of the work"
     values = _values(a) if _is_whole(a) else _brought(a, name, advice)
-    return tuple(_given(each) for each in _tuple(function(values)))
+    return _alike(function, values)
 
 
 @procedure

@@ -16,7 +16,8 @@ Memory is counted by the arrays that own it, when they are made and when they an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 
 CACHED = 1 << 17  # elements: a result that is larger comes from memory and goes there
@@ -118,6 +119,15 @@ class Counter:
         work = Work(*[getattr(self, field.name) for field in fields(Work)])
         self._clear()
         return work
+
+    @contextlib.contextmanager
+    def divided(self, by: int) -> Iterator[None]:
+        """Count one part in `by` of the flops and bytes inside the block."""
+        amounts = *FLOPS, "bytes"
+        before = [getattr(self, name) for name in amounts]
+        yield
+        for name, amount in zip(amounts, before, strict=True):
+            setattr(self, name, amount + (getattr(self, name) - amount) / by)
 
     @property
     def live_bytes(self) -> int:

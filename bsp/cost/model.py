@@ -168,6 +168,10 @@ class Machine:
         """The level between processes of one element; None in the classical model, where such traffic is free."""
         return self.levels[0] if self.levels else None
 
+    def sharing(self, nprocs: int) -> int:
+        """Return how many of so many processes share an element at most: 1 on a classical machine."""
+        return 1 if self.inside is None else -(-nprocs // min(nprocs, self.p))
+
     def using(self, elements: int) -> Machine:
         """Return the machine that a program on so many of its elements runs on: the first ones, in as few nodes.
 

@@ -19,7 +19,7 @@ from bsp.arrays.expressions import layout
 from bsp.arrays.linalg import elimination, householder, panels, row_blocks
 from bsp.arrays.linalg import functions as linalg
 from bsp.arrays.planning.chains import splits
-from bsp.cost.model import Machine
+from bsp.cost.model import Level, Machine
 
 PROCESSES = (1, 2, 3, 5, 8)
 
@@ -40,6 +40,12 @@ def dealt(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     monkeypatch.undo()
     forget()
+
+
+@pytest.fixture
+def by_panels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few flops a function takes, its distributed form does them."""
+    monkeypatch.setattr(linalg, "FEW", 0)
 
 
 def sample(seed: int, *shape: int, dtype: Any = float) -> np.ndarray:
@@ -355,7 +361,7 @@ def test_only_the_lower_triangle_is_factored(dealt: None) -> None:
 
 
 @pytest.mark.parametrize("machine", [Machine(g=1e-3, L=1e9, o=1e-6), Machine(g=1e3, L=1.0, o=1e-6)])
-def test_panels_cost_what_their_docstring_says(machine: Machine) -> None:
+def test_panels_cost_what_their_docstring_says(by_panels: None, machine: Machine) -> None:
     n, p = 256, 4
     width = panels.LEAST
     assert panels.width_for(n, p) == width
@@ -373,7 +379,7 @@ def test_panels_cost_what_their_docstring_says(machine: Machine) -> None:
     assert sum(words) == n * n // 2 + n * width // 2
 
 
-def test_one_right_hand_side_goes_from_owner_to_owner() -> None:
+def test_one_right_hand_side_goes_from_owner_to_owner(by_panels: None) -> None:
     n, p = 256, 4
 
     def main(proc: Any) -> None:
@@ -391,6 +397,78 @@ def test_the_determinant_of_a_singular_matrix_is_zero(dealt: None) -> None:
         return float(ba.linalg.det(ba.asarray(a))), [float(each) for each in ba.linalg.slogdet(ba.asarray(a))]
 
     assert same_everywhere(main, 3) == (0.0, [0.0, -np.inf])
+
+
+@pytest.mark.parametrize("nprocs", [2, 5])
+@pytest.mark.parametrize("dtype", [float, complex])
+def test_a_matrix_of_few_flops_is_brought_to_every_element_and_factored_there(nprocs: int, dtype: Any) -> None:
+    """More elements than REPLICATED_SIZE, fewer flops than the supersteps of panels are worth; one superstep each."""
+    a = sample(18, 150, 150, dtype=dtype)
+    positive, right = a @ a.conj().T + np.eye(150), sample(19, 150, 150, dtype=dtype)
+
+    def main(proc: Any) -> Any:
+        x, y, b = ba.asarray(a).persist(), ba.asarray(positive).persist(), ba.asarray(right).persist()
+        began = proc.superstep
+        factor, inverse, (sign, log) = ba.linalg.cholesky(y), ba.linalg.inv(x), ba.linalg.slogdet(x)
+        q, r = ba.linalg.qr(x)
+        solved = ba.linalg.solve(x, ba.asarray(right[:, 0])), ba.linalg.solve(x, b)
+        steps = proc.superstep - began
+        return (
+            steps, factor.compute(), inverse.compute(), complex(sign), float(log), (q @ r).compute(),
+            *[each.compute() for each in solved],
+        )  # fmt: skip
+
+    steps, factor, inverse, sign, log, product, one, many = same_everywhere(main, nprocs)
+    assert steps == 8  # each brings its matrix, and two more bring right-hand sides to where they are solved for
+    condition = np.linalg.cond(a)
+    close(factor, np.linalg.cholesky(positive))
+    close(inverse, np.linalg.inv(a), 10 * condition)
+    close(product, a)
+    wanted = np.linalg.slogdet(a)
+    assert abs(sign - wanted[0]) < 1e-10 and abs(log - wanted[1]) < 1e-10
+    close(one, np.linalg.solve(a, right[:, 0]), 10 * condition)
+    close(many, np.linalg.solve(a, right), 10 * condition)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 300])
+def test_every_process_learns_of_a_singular_matrix_of_few_flops(columns: int) -> None:
+    def main(proc: Any) -> None:
+        a, b = ba.asarray(np.ones((150, 150))), ba.asarray(np.ones((150, columns)))
+        for function in (ba.linalg.inv, lambda x: ba.linalg.solve(x, b)):
+            with pytest.raises(LinAlgError, match="Singular matrix"):
+                function(a)
+        proc.sync()
+
+    bsp.run(main, nprocs=4)
+
+
+def test_what_processes_of_an_element_share_is_written_to_by_none_for_another() -> None:
+    a = sample(20, 6, 6) + 6 * np.eye(6)
+
+    def main(proc: Any) -> Any:
+        first = ba.linalg.inv(ba.asarray(a))
+        second = ba.linalg.inv(ba.asarray(a))
+        first[0, :] += 1
+        first[1, 1] = 7.0
+        return first.compute(), second.compute()
+
+    first, second = same_everywhere(main, 4)
+    changed = np.linalg.inv(a)
+    close(second, changed)
+    changed[0, :] += 1
+    changed[1, 1] = 7
+    close(first, changed)
+
+
+def test_a_prediction_counts_what_an_element_does_once_for_all_of_its_processes() -> None:
+    machine = Machine(p=2, r=1e6, levels=(Level("inside", 1.0, 1.0, 1.0), Level("between", 1.0, 1.0, 1.0)))
+
+    def main(proc: Any) -> None:
+        ba.linalg.inv(ba.asarray(np.eye(100)))
+
+    two, eight = [bsp.predict(main, nprocs=p, machine=machine, abstract=True).seconds for p in (2, 8)]
+    assert two == pytest.approx(2 * 100**3 / 1e6, rel=0.05)
+    assert eight == pytest.approx(two, rel=0.05)
 
 
 def test_small_matrices_cost_no_words_and_no_superstep() -> None:

@@ -68,6 +68,10 @@ class Abstraction:
         """Return a generator of random numbers without values."""
         return abstract_generator([seed, pid])
 
+    def divided(self, by: int) -> contextlib.AbstractContextManager[None]:
+        """Count a share of the work inside the block: so many processes have it done once for all of them."""
+        return counter.divided(by)
+
     @contextlib.contextmanager
     def around(self) -> Iterator[None]:
         """Replace NumPy by its abstract form while the program runs."""
