@@ -1,6 +1,6 @@
 """Singular vectors and least squares from the R of tall rows, which every process has.
 
-R is small beside the rows: every process does the same computation for itself, and no words are sent.
+R is small beside the rows: each element computes with it once for all of its processes, and no words are sent.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import numpy as np
 
 from bsp.abstract import table
 from bsp.arrays.array import Array
+from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import DType
 from bsp.arrays.expressions.layout import Axis, layout_of
 from bsp.arrays.linalg.row_blocks import Factors, RowBlocks, settled, times, to_array
@@ -46,7 +47,7 @@ def signed_svd(r: Any) -> tuple[Any, Any, Any]:
 def svd_of(found: Factors, dtype: DType) -> tuple[Array, Any, Any]:
     """Return the SVD of Q·R: U as an array dealt like Q; s and Vt on every process.  2(m/p)n² flops and R's SVD."""
     assert found.q is not None
-    w, s, vt = signed_svd(found.r)
+    w, s, vt = world().alike(lambda: signed_svd(found.r))
     return to_array(times(found.q, w), dtype), s, vt
 
 

@@ -452,7 +452,8 @@ def pinv(
         return _alike(function, _brought(a, "pinv", "inv and solve of a regular matrix are distributed"))[0]
     q, r = row_blocks.tsqr(row_blocks.by_rows(a), a.dtype)
     assert q is not None
-    return _adjoint(row_blocks.to_array(row_blocks.times(q, np.conj(function(r)).T), a.dtype))
+    inverse = world().alike(lambda: function(r))
+    return _adjoint(row_blocks.to_array(row_blocks.times(q, np.conj(inverse).T), a.dtype))
 
 
 @procedure
@@ -509,12 +510,12 @@ def _lstsq_tall(a: Array, b: Array, cut: Any) -> tuple[Array, Array, Any, Array]
     rows = row_blocks.by_rows(a)
     if k <= n:
         r = row_blocks.tsqr(factored.beside(rows, b), a.dtype, want_q=False).r
-        x, rest, rank, s = factored.solved(r, a.shape[0], n, cut)
+        x, rest, rank, s = world().alike(lambda: factored.solved(r, a.shape[0], n, cut))
         return _given(x), _given(rest), rank, _given(s)
     q, r = row_blocks.tsqr(rows, a.dtype)
     assert q is not None
     c = _values(matmul(_adjoint(row_blocks.to_array(q, a.dtype)), b))
-    u, s, vh = np.linalg.svd(r, full_matrices=False)
+    u, s, vh = world().alike(lambda: np.linalg.svd(r, full_matrices=False))
     inverse, rank = _kept(s, cut)
     x = _given(np.conj(vh).T @ (inverse[:, None] * (np.conj(u).T @ c)))
     rest = _given(np.empty(0, s.dtype))
@@ -527,7 +528,7 @@ def _lstsq_tall(a: Array, b: Array, cut: Any) -> tuple[Array, Array, Any, Array]
 def _lstsq_wide(a: Array, b: Array, cut: Any) -> tuple[Array, Array, Any, Array]:
     q, r = row_blocks.tsqr(row_blocks.by_rows(_adjoint(a)), a.dtype)
     assert q is not None
-    u, s, vh = np.linalg.svd(r, full_matrices=False)
+    u, s, vh = world().alike(lambda: np.linalg.svd(r, full_matrices=False))
     inverse, rank = _kept(s, cut)
     small = u @ (inverse[:, None] * (vh @ _values(b)))
     return row_blocks.to_array(row_blocks.times(q, small), a.dtype), _given(np.empty(0, s.dtype)), rank, _given(s)
