@@ -80,7 +80,7 @@ def note(access: tuple[Access, ...], shape: Shape, values: Any) -> None:
     """Note an assignment, which all processes must carry out alike."""
     here = world()
     if here.nprocs > 1 and not is_abstract(values):
-        here.has_assigned(access, shape, values.shape, xxh3_64_digest(values.tobytes()))
+        here.has_assigned([*map(tuple, access)], shape, values.shape, xxh3_64_digest(values.tobytes()))
 
 
 def write(node: Node, access: tuple[Access, ...], shape: Shape, values: Any) -> None:

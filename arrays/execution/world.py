@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import marshal
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
+
+from xxhash import xxh3_64_digest
 
 import bsp
 from bsp.arrays.errors import PlanTooLarge, RecomputedWarning
@@ -32,6 +35,7 @@ _PLANS = 1024  # plans in the cache, which is emptied when it is full
 _PANELS = 256  # panels of a contraction at most
 _LARGE, _ROUNDS = 1 << 20, 3  # RecomputedWarning: bytes of an array, and the round that warns
 _SCHEDULES = ("patterns", "lshs", "round-robin")
+_MARSHAL = 2  # the last version in which equal values have equal bytes, however often they are referenced
 _NOTHING: tuple[Any, bytes] = (None, b"")  # was assigned: no place, no digest
 _plans: dict[Any, Plan] = {}
 Result = TypeVar("Result")
@@ -125,13 +129,14 @@ class World:
             new[...] = block
         return new
 
-    def has_assigned(self, *what: object) -> None:
+    def has_assigned(self, *what: Any) -> None:
         """Note what this process has assigned without a plan; the next boundary checks that all have done the same.
 
+        what : numbers, bytes, and tuples and lists of such.
         Nothing is noted beyond the head of a round: a process that joins there has not carried out what came before.
         """
         if self.nprocs > 1:
-            self._assigned = self._place(), digest(self.assigned(), *what)
+            self._assigned = self._place(), xxh3_64_digest(marshal.dumps((self.assigned(), *what), _MARSHAL))
 
     def assigned(self) -> bytes:
         """Return the digest of all that was assigned since the last boundary of arrays or head of a round, or b""."""
