@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,6 +52,10 @@ class Run:
     def empty(self, shape: Shape, dtype: DType) -> Any:
         """Return a new array."""
         return self.world.empty(shape, dtype)
+
+    def alike(self, make: Callable[[], Any]) -> Any:
+        """Return what `make()` makes on every process alike; each does so where all must raise what one finds."""
+        return make() if self._notes.strict else self.world.alike(make)
 
     def results(self) -> list[Blocks]:
         """Carry out the plan; return this process's blocks of the roots."""

@@ -88,6 +88,9 @@ class Room(Protocol):
     def empty(self, shape: Shape, dtype: DType) -> Any:
         """Return a new array; in a run without values, an array without data."""
 
+    def alike(self, make: Callable[[], Any]) -> Any:
+        """Return what `make()` makes of values that all processes have; it may be made once an element, and shared."""
+
 
 class Kernel(Protocol):
     """Computation of a stage's tasks."""

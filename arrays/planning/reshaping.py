@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -285,7 +286,8 @@ class LinesKernel:
                 for region, index, labels in zip(task.regions, self.expand, self.labels, strict=True)
             ]
             current.task, current.piece = task, None
-            result = np.asarray(self.how.call(*regions))
+            # without free axes every process has the whole, and one of an element calls the function for all
+            result = np.asarray(self.how.call(*regions) if self.free else room.alike(partial(self.how.call, *regions)))
             found[where] = result.astype(self.dtype, copy=False).reshape(shape)
         return found
 

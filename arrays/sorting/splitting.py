@@ -95,6 +95,17 @@ def _sampled(low: int, high: int, spacing: int, pid: int) -> np.ndarray:
     return found[found < high]
 
 
+def _sample_sizes(lows: np.ndarray, highs: np.ndarray, spacing: int, pids: np.ndarray) -> np.ndarray:
+    """Return how many places `_sampled` returns between each pair of places of some processes."""
+    length: np.ndarray = np.maximum(highs - lows, 0)
+    if spacing == 1:
+        return length
+    count = -(-length // spacing)
+    last = ((count - 1 + pids * _GOLDEN % 1.0) * spacing).astype(np.int64)
+    found: np.ndarray = count - ((count > 0) & (last >= length))
+    return found
+
+
 def rough_spacing(total: int, nprocs: int) -> int:
     """Return the distance in a sample that cuts evenly up to a sixty-fourth; 0 if it would take many words."""
     spacing = total // (64 * nprocs * nprocs)
@@ -135,23 +146,29 @@ class _Reach:
         self, parts: Sequence[np.ndarray], places: Sequence[np.ndarray], lows: np.ndarray, highs: np.ndarray,
         weights: np.ndarray, backwards: bool,
     ) -> None:  # fmt: skip
-        turns = range(len(parts))[::-1] if backwards else range(len(parts))
+        turns = np.arange(len(parts))[::-1] if backwards else np.arange(len(parts))
         values = np.concatenate([parts[pid] for pid in turns])
         order = np.argsort(values, kind="stable")
-        self.values = values[order]
-        self.pids = np.repeat(np.array(turns), [len(parts[pid]) for pid in turns])[order]
-        self.places = np.concatenate([places[pid] for pid in turns])[order]
-        before = np.concatenate([np.diff(places[pid], prepend=lows[pid] - 1) - 1 for pid in turns])[order]
-        after = np.concatenate([np.diff(places[pid], append=highs[pid]) - 1 for pid in turns])[order]
-        first = np.array([
-            (places[pid][0] if len(places[pid]) else highs[pid]) - lows[pid] for pid in turns
-        ], np.float64)  # fmt: skip
+        lengths = np.array([len(places[pid]) for pid in turns])
+        starts = np.cumsum(lengths) - lengths
+        filled = lengths > 0
+        some, at_start, at_end = turns[filled], starts[filled], (starts + lengths)[filled] - 1
+        inside = np.concatenate([places[pid] for pid in turns])
+        before, after = np.diff(inside, prepend=0) - 1, np.diff(inside, append=0) - 1
+        before[at_start] = inside[at_start] - lows[some]
+        after[at_end] = highs[some] - inside[at_end] - 1
+        first = (highs - lows)[turns].astype(np.float64)
+        first[filled] = before[at_start]
+        number = np.arange(len(inside)) - np.repeat(starts, lengths)
+        self.values, self.places, before, after, number = (
+            each[order] for each in (values, inside, before, after, number)
+        )  # fmt: skip
+        self.pids = np.repeat(turns, lengths)[order]
         self.lower = np.cumsum(before + 1) - 1
         self.upper = int(first.sum()) + np.cumsum(after + 1) - (after + 1)
         growth = np.square(after, dtype=np.float64) - np.square(before, dtype=np.float64)
         spread = np.square(first).sum() + np.cumsum(growth) - np.square(after, dtype=np.float64)
         weight = weights[self.pids]
-        number = np.concatenate([np.arange(len(places[pid])) for pid in turns])[order]
         own = self.places - lows[self.pids] - number * weight
         self.likely = np.clip(np.cumsum(weight) - weight + own, self.lower, self.upper)
         self.deviation = np.sqrt(np.maximum(spread, 0) / 12)
@@ -212,7 +229,12 @@ def tell_samples(
     integers = np.array([own.size, *extras], np.int64)
     message = [integers, own if whole or spacing == 1 else own[_sampled(0, own.size, spacing, here.pid)], *more]
     arrived = here.exchange(text, [(dest, each) for dest in range(here.nprocs) for each in message])
-    by_source: list[list[np.ndarray]] = [[] for _ in range(here.nprocs)]
+    return here.alike(lambda: _heard(arrived, here.nprocs, spacing))
+
+
+def _heard(arrived: Sequence[tuple[int, np.ndarray]], nprocs: int, spacing: int) -> Samples:
+    """Return the samples that all processes have sent to all; `spacing` is their distance."""
+    by_source: list[list[np.ndarray]] = [[] for _ in range(nprocs)]
     for pid, array in arrived:
         by_source[pid].append(array)
     table = np.array([each[0] for each in by_source], np.int64)
@@ -225,6 +247,17 @@ def tell_samples(
     ]
     besides = [each[2:] for each in by_source]
     return Samples(table[:, 0], parts, places, spacings, table[:, 1:], besides, bool(full.all()))
+
+
+def _reach_of(samples: Samples, backwards: bool = False) -> _Reach:
+    zeros = np.zeros_like(samples.sizes)
+    return _Reach(samples.parts, samples.places, zeros, samples.sizes, samples.spacings, backwards)
+
+
+def _reached(samples: Samples, ranks: np.ndarray, backwards: bool) -> tuple[_Reach, tuple[np.ndarray, ...]]:
+    """Return the samples in order, and those around some ranks."""
+    reach = _reach_of(samples, backwards)
+    return reach, reach.around(ranks, False)
 
 
 class _Search:
@@ -294,10 +327,7 @@ class _Brackets:
         self.values = np.zeros(len(ranks), own.dtype)
         self.places = np.zeros(len(ranks), np.int64)
         self.watched: dict[int, np.ndarray] = {}
-        reach = _Reach(
-            samples.parts, samples.places, np.zeros_like(samples.sizes), samples.sizes, samples.spacings, backwards
-        )
-        low, high, between = reach.around(ranks, False)
+        reach, (low, high, between) = here.alike(lambda: _reached(samples, ranks, backwards))
         self.low, self.high = reach.ends(low), reach.ends(high)
         self.spacing = np.array([_spacing(each, most) for each in between.tolist()], np.int64)
         self.open = np.ones(len(ranks), bool)
@@ -305,8 +335,12 @@ class _Brackets:
         self.codes, self.counts = _narrow(total, int(samples.sizes.max(initial=1)))
         self.mine = {k: _Search(int(ranks[k]), total) for k in np.flatnonzero(owners == here.pid).tolist()}
 
-    def _of(self, owner: int) -> list[int]:
-        return np.flatnonzero(self.open & (self.owners == owner)).tolist()
+    def _by_owner(self) -> dict[int, list[int]]:
+        """Return the ranks that are not settled, by owner, both ascending."""
+        found: dict[int, list[int]] = {}
+        for k in np.flatnonzero(self.open).tolist():
+            found.setdefault(int(self.owners[k]), []).append(k)
+        return dict(sorted(found.items()))
 
     def asked(self) -> list[tuple[np.ndarray, list[np.ndarray]]]:
         """Send each owner what is below its brackets and inside; return what arrived, by process.
@@ -316,28 +350,27 @@ class _Brackets:
         here = self.here
         lows = self.low.within(self.own, here.pid, 0, self.backwards)
         highs = np.maximum(lows, self.high.within(self.own, here.pid, self.own.size, self.backwards))
+        spans = np.stack([lows, highs], axis=1)
+        sent, by_owner = spans.astype(self.counts), self._by_owner()
         out = []
-        for owner in np.unique(self.owners[self.open]).tolist():
-            open_ones = self._of(owner)
+        for owner, ranks in by_owner.items():
             inside = [
-                self.own[_sampled(int(lows[k]), int(highs[k]), int(self.spacing[k]), here.pid)]
-                if self.spacing[k] > 1 else self.own[lows[k] : highs[k]]
-                for k in open_ones
+                self.own[_sampled(low, high, int(self.spacing[k]), here.pid)]
+                if self.spacing[k] > 1 else self.own[low:high]
+                for k, (low, high) in zip(ranks, spans[ranks].tolist(), strict=True)
             ]  # fmt: skip
-            out.append((owner, np.stack([lows[open_ones], highs[open_ones]], axis=1).astype(self.counts)))
-            out.append((owner, np.concatenate(inside)))
-        arrived = here.exchange("counts and candidates to owners", out)
+            out += [(owner, sent[ranks]), (owner, np.concatenate(inside))]
+        arrived = [array for _, array in here.exchange("counts and candidates to owners", out)]
+        mine = by_owner.get(here.pid, [])
+        if not mine:
+            return []
+        table = np.stack(arrived[::2]).astype(np.int64)
+        pids = np.arange(here.nprocs)
+        sizes = [_sample_sizes(table[:, j, 0], table[:, j, 1], int(self.spacing[k]), pids) for j, k in enumerate(mine)]
+        cuts = np.cumsum(np.stack(sizes, axis=1), axis=1)[:, :-1]
         return [
-            (spans, np.split(values, np.cumsum(self._counts(pid, spans))[:-1]))
-            for pid, (spans, values) in enumerate(
-                (arrived[2 * pid][1].astype(np.int64), arrived[2 * pid + 1][1]) for pid in range(len(arrived) // 2)
-            )
-        ]
-
-    def _counts(self, pid: int, spans: np.ndarray) -> list[int]:
-        return [
-            len(_sampled(int(low), int(high), int(self.spacing[k]), pid))
-            for k, (low, high) in zip(self._of(self.here.pid), spans, strict=True)
+            (spans, np.split(values, cut) if len(mine) > 1 else [values])
+            for spans, values, cut in zip(table, arrived[1::2], cuts, strict=True)
         ]
 
     def answered(self, told: list[tuple[np.ndarray, list[np.ndarray]]]) -> None:
@@ -346,10 +379,11 @@ class _Brackets:
         rows: list[Any] = []
         values: list[Any] = []
         watched: list[tuple[int, np.ndarray]] = []
-        for number, k in enumerate(self._of(here.pid)):
+        by_owner = self._by_owner()
+        for number, k in enumerate(by_owner.get(here.pid, ())):
             spans = np.array([each[0][number] for each in told])
             spacing = int(self.spacing[k])
-            places = [_sampled(int(low), int(high), spacing, pid) for pid, (low, high) in enumerate(spans)]
+            places = [_sampled(low, high, spacing, pid) for pid, (low, high) in enumerate(spans.tolist())]
             bracket = self.low.at(k), self.high.at(k)
             found = self.mine[k].answer(
                 bracket, spacing, self.most, spans, [each[1][number] for each in told], places, self.backwards
@@ -373,16 +407,17 @@ class _Brackets:
         by_source: list[list[np.ndarray]] = [[] for _ in range(here.nprocs)]
         for pid, array in here.exchange("cuts and brackets", out):
             by_source[pid].append(array)
-        for owner in np.unique(self.owners[self.open]).tolist():
-            self._learned(owner, by_source[owner])
+        for owner, ranks in by_owner.items():
+            self._learned(ranks, by_source[owner])
 
-    def _learned(self, owner: int, message: list[np.ndarray]) -> None:
+    def _learned(self, ranks: list[int], message: list[np.ndarray]) -> None:
         """Read an owner's message: the cuts of its ranks, or their next brackets."""
-        integers, values, *watched = message
+        numbers, values, *watched = message
+        integers = numbers.tolist()
         at = taken = 0
         vectors = iter(watched)
-        for k in self._of(owner):
-            apart = int(integers[at])
+        for k in ranks:
+            apart = integers[at]
             if apart < 0:
                 self.open[k] = False
                 self.places[k] = ~apart
@@ -395,7 +430,7 @@ class _Brackets:
             self.spacing[k] = apart
             for end, code, value in zip((self.low, self.high), integers[at + 1 :], values[taken:], strict=False):
                 end.values[k] = value
-                end.pids[k], end.places[k] = self._decoded(int(code))
+                end.pids[k], end.places[k] = self._decoded(code)
             at, taken = at + 3, taken + 2
 
     def _code(self, end: tuple[Any, int, int]) -> int:
@@ -412,8 +447,7 @@ class _Brackets:
 
 def rough_cuts(samples: Samples, ranks: Sequence[int]) -> np.ndarray:
     """Return sampled elements of approximately these ranks.  No superstep."""
-    zeros = np.zeros_like(samples.sizes)
-    reach = _Reach(samples.parts, samples.places, zeros, samples.sizes, samples.spacings, False)
+    reach = world().alike(lambda: _reach_of(samples))
     found: np.ndarray = reach.values[np.minimum(np.searchsorted(reach.likely, ranks), len(reach.values) - 1)]
     return found
 
@@ -440,17 +474,21 @@ def find_cuts(
     finding = spread if owners is None else np.array(owners, np.int64)
     watching = np.full(len(wanted), -1) if watchers is None else np.array(watchers, np.int64)
     if samples.whole:
-        zeros = np.zeros_like(samples.sizes)
-        reach = _Reach(samples.parts, samples.places, zeros, samples.sizes, samples.spacings, backwards)
-        segment = np.searchsorted(wanted, np.arange(len(reach.values)), "right")
-        table = np.bincount(segment * p + reach.pids, minlength=(len(wanted) + 1) * p).reshape(-1, p)
-        before = np.cumsum(table, axis=0)[: len(wanted)]
+        values, before = here.alike(lambda: _cut(samples, wanted, backwards))
         watched = {k: before[k] for k in np.flatnonzero((watching == here.pid) | (finding == here.pid)).tolist()}
-        return Cuts(reach.values[wanted], before[:, here.pid], watched)
+        return Cuts(values, before[:, here.pid], watched)
     brackets = _Brackets(here, own, samples, wanted, finding, watching, most, backwards, tells)
     while brackets.open.any():
         brackets.answered(brackets.asked())
     return Cuts(brackets.values, brackets.places, brackets.watched)
+
+
+def _cut(samples: Samples, ranks: np.ndarray, backwards: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the elements of some ranks, and how many are before each on every process, of samples that are whole."""
+    p, reach = len(samples.sizes), _reach_of(samples, backwards)
+    segment = np.searchsorted(ranks, np.arange(len(reach.values)), "right")
+    table = np.bincount(segment * p + reach.pids, minlength=(len(ranks) + 1) * p).reshape(-1, p)
+    return reach.values[ranks], np.cumsum(table, axis=0)[: len(ranks)]
 
 
 def shares(amount: int, nprocs: int, me: int) -> list[tuple[int, int]]:
