@@ -129,7 +129,7 @@ class World:
             new[...] = block
         return new
 
-    def has_assigned(self, *what: Any) -> None:
+    def has_assigned(self, *what: bytes | list[tuple[int, ...]] | Shape) -> None:
         """Note what this process has assigned without a plan; the next boundary checks that all have done the same.
 
         what : numbers, bytes, and tuples and lists of such.
