@@ -66,16 +66,13 @@ class Boundary:
             if isinstance(effect, Send):
                 if effect.pooled:
                     self._deal(effect)
-                    continue
-                for k in sorted({owner[dest] for dest in effect.dests}):
-                    dests = tuple(dest for dest in effect.dests if owner[dest] == k)
-                    if k == index:
-                        # receivers on other elements: the packet refers to the same array, so those here get a copy
-                        borrowed = effect.borrowed or len(effect.dests) > len(dests)
-                        self._lends = self._lends or (borrowed and not effect.shared)
-                        self.here.append(effect.to(dests, borrowed))
-                    else:
-                        self._packet(k).add(effect, dests)
+                elif len(effect.dests) != 1:
+                    self._scatter(effect)
+                elif (k := owner[effect.dests[0]]) == index:
+                    self._lends = self._lends or (effect.borrowed and not effect.shared)
+                    self.here.append(effect)
+                else:
+                    self._packet(k).add(effect, (effect.dests[0],))
             elif isinstance(effect, Row):
                 self._deal_row(effect)
             else:
@@ -91,6 +88,19 @@ class Boundary:
                 if isinstance(effect, Put):
                     self._lends = self._lends or effect.borrowed
                     self._small = self._small and effect.values.nbytes < DIRECT_BYTES
+
+    def _scatter(self, effect: Send) -> None:
+        """Assign a message for several processes to each of their elements, once."""
+        owner = self._element.owner
+        for k in sorted({owner[dest] for dest in effect.dests}):
+            dests = tuple(dest for dest in effect.dests if owner[dest] == k)
+            if k == self._element.index:
+                # receivers on other elements: the packet refers to the same array, so those here get a copy
+                borrowed = effect.borrowed or len(effect.dests) > len(dests)
+                self._lends = self._lends or (borrowed and not effect.shared)
+                self.here.append(effect.to(dests, borrowed))
+            else:
+                self._packet(k).add(effect, dests)
 
     def _deal(self, effect: Send) -> None:
         """Assign a value for all processes of a range to each of their elements, once."""
