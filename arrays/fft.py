@@ -36,6 +36,7 @@ class Transform:
     """A transform of the last axis, in the form that the operation `Along` takes."""
 
     fallible = False
+    pure = True
 
     def __init__(self, name: str, length: int, n: int | None, norm: str, dtype: DType) -> None:
         self.name = name if n is None and norm == "backward" else f"{name}({n}, {norm})"

@@ -53,9 +53,9 @@ class Run:
         """Return a new array."""
         return self.world.empty(shape, dtype)
 
-    def alike(self, make: Callable[[], Any]) -> Any:
-        """Return what `make()` makes on every process alike; each does so where all must raise what one finds."""
-        return make() if self._notes.strict else self.world.alike(make)
+    def once(self, name: str, make: Callable[[], Any], of: Sequence[Any]) -> Any:
+        """Return what `make()` makes of some arrays; see `World.once`."""
+        return self.world.once(name, make, of, notes=self._notes)
 
     def results(self) -> list[Blocks]:
         """Carry out the plan; return this process's blocks of the roots."""

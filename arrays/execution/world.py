@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from xxhash import xxh3_64_digest
+import numpy as np
+from xxhash import xxh3_64_digest, xxh3_128_digest
 
 import bsp
 from bsp.arrays.errors import PlanTooLarge, RecomputedWarning
@@ -19,7 +20,7 @@ from bsp.arrays.expressions.graph import LEAF, Blocks, DType, ExpressionGraph, N
 from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.expressions.merging import cut, merged_blocks
 from bsp.arrays.kernels.kernels import Product
-from bsp.arrays.kernels.shared_errors import Notes, current
+from bsp.arrays.kernels.shared_errors import Notes, Trouble, current
 from bsp.arrays.planning.plan import Plan
 from bsp.arrays.planning.planner import planned
 from bsp.arrays.planning.stages import Value
@@ -71,13 +72,14 @@ class World:
         """True if this is the only process of its element."""
         return len(self.task.element.tasks) == 1
 
-    def in_common(self, key: tuple[Any, ...], make: Callable[[], Result]) -> Result:
+    def in_common(self, what: tuple[Any, ...], make: Callable[[], Result]) -> Result:
         """Return an object that all processes of the element need alike in this superstep, and that nobody changes.
 
+        what : names it, so that a process that needs another one does not get it.
         The first process makes it and stores it in the element; the last one removes it.
         """
         element = self.task.element
-        shared, key = element.shared, (element.superstep, *key)
+        shared, key = element.shared, (element.superstep, *what)
         entry = shared.get(key)
         if entry is None:
             left = [each for each in shared if each[0] < element.superstep]  # a process failed or was made anew
@@ -90,19 +92,35 @@ class World:
         found: Result = entry[0]
         return found
 
-    def alike(self, make: Callable[[], Result]) -> Result:
-        """Return what `make()` makes of values that all processes have, once an element; nobody may change it.
+    def once(
+        self, name: str, make: Callable[[], Result], of: Sequence[Any] = (), *, same: Any = None,
+        notes: Notes | None = None,
+    ) -> Result:  # fmt: skip
+        """Return what `make()` makes, which an element makes once for all processes with the same values; `in_common`.
 
-        All processes call it in the same order.  A run without values divides the work among those of an element.
+        name, of, same : the function, the arrays it depends on, compared by their bytes, and what else must be equal.
+        notes : where its floating-point errors are noted, for every process; None: those of the procedure that runs.
+        An exception goes to the process that calls, and the next one tries for itself.  A run without values divides
+        the work among the processes of an element.
         """
         if self._abstraction is not None:
             with self._abstraction.divided(self.machine.sharing(self.nprocs)):
                 return make()
         if self.alone:
             return make()
-        at = self.task.element.superstep, self._place()
-        self._alike = at, self._alike[1] + 1 if self._alike[0] == at else 0
-        return self.in_common(("alike", *self._alike), make)
+        heard = self.notes if notes is None else notes
+        noted = {} if heard is None else heard.found
+
+        def noting() -> tuple[Result, dict[Any, Trouble]]:
+            before = set(noted)
+            found = make()
+            return found, {key: trouble for key, trouble in noted.items() if key not in before}
+
+        prints = [(each.shape, each.dtype.str, xxh3_128_digest(np.ascontiguousarray(each).data)) for each in of]
+        found, troubles = self.in_common(("once", name, same, *prints), noting)
+        for key, trouble in troubles.items():
+            noted.setdefault(key, trouble)
+        return found
 
     def passes(self, count: int, dtype: DType) -> None:
         """Declare memory that a kernel takes and gives back.  A run without values counts it, any other ignores it."""

@@ -146,7 +146,11 @@ class Reshape(Operation):
 
 
 class OfLines(Protocol):
-    """Function of stacks of lines, planes, ...: `call(*arrays)` maps arrays (..., core) to one (..., out_core)."""
+    """Function of stacks of lines, planes, ...: `call(*arrays)` maps arrays (..., core) to one (..., out_core).
+
+    One with an attribute `pure` that is true depends on the arrays alone, and changes nothing: of a single line, an
+    element calls it once for all of its processes.
+    """
 
     @property
     def name(self) -> str:

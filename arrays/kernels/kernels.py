@@ -88,8 +88,8 @@ class Room(Protocol):
     def empty(self, shape: Shape, dtype: DType) -> Any:
         """Return a new array; in a run without values, an array without data."""
 
-    def alike(self, make: Callable[[], Any]) -> Any:
-        """Return what `make()` makes of values that all processes have; it may be made once an element, and shared."""
+    def once(self, name: str, make: Callable[[], Any], of: Sequence[Any]) -> Any:
+        """Return what `make()` makes of some arrays; the processes of an element that have the same share it."""
 
 
 class Kernel(Protocol):

@@ -26,7 +26,7 @@ def eigenpairs(a: Any, lower: bool) -> tuple[Any, Array]:
 
     a : (n, n), the same on every process.  lower : whether its lower triangle is read, or else the upper one.
     Of each vector the first entry at least half as large as its greatest is positive.
-    Cost: 8n³/3 flops that are not shared, at most, and 2n³/p; no words.
+    Cost: at most 8n³/3 flops on each element, and 2n³/p; no words.
     Raises LinAlgError on every process if the iteration does not converge.
     """
     here, n = world(), a.shape[0]
@@ -34,7 +34,7 @@ def eigenpairs(a: Any, lower: bool) -> tuple[Any, Array]:
     layout = dealt((n, n), (1, parts), (1, parts))
     spans = {at: layout.box(at)[1] for at in layout.mine(here.pid)}
     first, last = next(iter(spans.values()), (0, 0))
-    found = here.alike(lambda: _reduced(a, lower))
+    found = here.once(f"reduced {lower}", lambda: _reduced(a, lower), [a])
     vectors = _own_vectors(found, a, first, last)
     vectors = vectors * np.conj(leading(vectors))
     return found.values, wrap(leaf((n, n), a.dtype, layout, dict.fromkeys(spans, vectors)))

@@ -47,7 +47,7 @@ def signed_svd(r: Any) -> tuple[Any, Any, Any]:
 def svd_of(found: Factors, dtype: DType) -> tuple[Array, Any, Any]:
     """Return the SVD of Q·R: U as an array dealt like Q; s and Vt on every process.  2(m/p)n² flops and R's SVD."""
     assert found.q is not None
-    w, s, vt = world().alike(lambda: signed_svd(found.r))
+    w, s, vt = world().once("signed svd", lambda: signed_svd(found.r), [found.r])
     return to_array(times(found.q, w), dtype), s, vt
 
 

@@ -119,8 +119,9 @@ def _inexact(array: Array, name: str) -> Array:
 
 
 def _is_whole(array: Array, flops: float = np.inf) -> bool:
-    """Return True if the matrix is small, replicated, or p = 1, so that every process calls NumPy on all of it.
+    """Return True if an element has the function of NumPy done on all of the matrix, for all of its processes.
 
+    That is so if it is small, replicated, of few flops, or p = 1.
     flops : of a real matrix, for a function that has a distributed form: a few do not repay its supersteps, in which
         all processes of an element have their turns.
     """
@@ -156,7 +157,7 @@ def _brought(array: Array, name: str, advice: str, result: int = 0) -> Any:
     if size * array.itemsize > SILENT_BYTES:
         warned(
             f"{name} of shape {array.shape} takes {size * array.itemsize / 1e6:.3g} MB on each of {p} processes, "
-            f"which all do the same work; {advice}"
+            f"and each element does all of the work; {advice}"
         )
     return _values(array)
 
@@ -166,16 +167,16 @@ def _given(found: Any) -> Array:
     return wrap(build.from_own(as_array(found)))
 
 
-def _everywhere(function: Callable[..., Any], *arrays: Array) -> tuple[Array, ...]:
+def _everywhere(name: str, function: Callable[..., Any], *arrays: Array) -> tuple[Array, ...]:
     """Call a NumPy function on every element.  The only words are those that gather the arrays."""
     values = [_values(each) for each in arrays]
     world().passes(sum(each.size for each in values), values[0].dtype)  # LAPACK works on a copy
-    return _alike(function, *values)
+    return _once(name, function, *values)
 
 
-def _alike(function: Callable[..., Any], *values: Any) -> tuple[Array, ...]:
-    """Call a NumPy function on values that all processes have, once an element, for all of its processes."""
-    return tuple(_given(each) for each in world().alike(lambda: _tuple(function(*values))))
+def _once(name: str, function: Callable[..., Any], *values: Any) -> tuple[Array, ...]:
+    """Call a NumPy function on values that all processes have, once an element.  The name tells functions apart."""
+    return tuple(_given(each) for each in world().once(name, lambda: _tuple(function(*values)), values))
 
 
 def _tuple(found: Any) -> tuple[Any, ...]:
@@ -304,10 +305,10 @@ def qr(x: ArrayLike, /, mode: Literal["reduced", "complete", "r"] = "reduced") -
     whole = _is_whole(a, np.inf if tall_or_wide else 4 * m * n * n - 4 * n**3 / 3)
     if a.ndim > 2 or whole:
         way: Any = _signed_qr_of("complete" if mode == "complete" else "reduced")
-        found = _everywhere(way, a) if whole else _stacks(way, [a], [2])
+        found = _everywhere(f"qr {mode}", way, a) if whole else _stacks(way, [a], [2])
     elif mode == "complete" and m > n:
         values = _brought(a, "qr", "mode='reduced' is distributed", m * m)
-        found = _alike(_signed_qr_of("complete"), values)
+        found = _once("qr complete", _signed_qr_of("complete"), values)
     else:
         found = _qr_dealt(a, mode != "r")
     return found[1] if mode == "r" else QRResult(*found)
@@ -352,18 +353,18 @@ def svd(x: ArrayLike, /, full_matrices: bool = True, compute_uv: bool = True, he
     a = _matrix(x, "svd", square=hermitian)
     m, n = a.shape[-2:]
     if _is_whole(a):
-        return SVDResult(*_everywhere(lambda each: _svd_of(each, full_matrices), a))
+        return SVDResult(*_everywhere(f"svd {full_matrices}", lambda each: _svd_of(each, full_matrices), a))
     if a.ndim > 2:
         return SVDResult(*_stacks(lambda each: _svd_of(each, full_matrices), [a], [2]))
     if full_matrices and m != n:
         values = _brought(a, "svd with full_matrices=True", "pass full_matrices=False", max(m, n) ** 2)
-        return SVDResult(*_alike(lambda each: _svd_of(each, True), values))
+        return SVDResult(*_once("svd True", lambda each: _svd_of(each, True), values))
     if m < n and row_blocks.is_tall(a.T):
         u, s, vh = svd(_adjoint(a), full_matrices=False)
         return SVDResult(_adjoint(vh), s, _adjoint(u))
     if not row_blocks.is_tall(a):
         values = _brought(a, "svd", "singular values of a tall matrix are distributed")
-        return SVDResult(*_alike(lambda each: _svd_of(each, False), values))
+        return SVDResult(*_once("svd False", lambda each: _svd_of(each, False), values))
     u, s, vh = factored.svd_of(row_blocks.tsqr(row_blocks.by_rows(a), a.dtype), a.dtype)
     return SVDResult(u, _given(s), _given(vh))
 
@@ -373,10 +374,10 @@ def svdvals(x: ArrayLike, /) -> Array:
     """Return the singular values, descending: (..., min(m, n)).  Cost: that of `svd` without vectors."""
     a = _matrix(x, "svdvals")
     if _is_whole(a):
-        return _everywhere(np.linalg.svdvals, a)[0]
+        return _everywhere("svdvals", np.linalg.svdvals, a)[0]
     if a.ndim > 2:
         return _stacks(np.linalg.svdvals, [a], [2])[0]
-    return _alike(np.linalg.svdvals, _small_factor(a, "svdvals"))[0]
+    return _once("svdvals", np.linalg.svdvals, _small_factor(a, "svdvals"))[0]
 
 
 def _small_factor(a: Array, name: str) -> Any:
@@ -437,8 +438,9 @@ def pinv(
     def function(each: Any) -> Any:
         return np.linalg.pinv(each, rtol=cut, hermitian=hermitian)
 
+    name = f"pinv {hermitian} {np.asarray(cut).tolist()}"
     if _is_whole(a) or not m * n:
-        return _everywhere(function, a)[0]
+        return _everywhere(name, function, a)[0]
     if a.ndim > 2:
         if not np.ndim(cut):
             return _stacks(function, [a], [2])[0]
@@ -449,10 +451,10 @@ def pinv(
     if m < n:
         return _adjoint(pinv(_adjoint(a), rtol=cut))
     if not row_blocks.is_tall(a):
-        return _alike(function, _brought(a, "pinv", "inv and solve of a regular matrix are distributed"))[0]
+        return _once(name, function, _brought(a, "pinv", "inv and solve of a regular matrix are distributed"))[0]
     q, r = row_blocks.tsqr(row_blocks.by_rows(a), a.dtype)
     assert q is not None
-    inverse = world().alike(lambda: function(r))
+    inverse = world().once(name, lambda: function(r), [r])
     return _adjoint(row_blocks.to_array(row_blocks.times(q, np.conj(inverse).T), a.dtype))
 
 
@@ -482,20 +484,20 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Array
         right = right[:, None]
     cut = factored.cut_of(rcond, m, n, dtype)
     if _is_whole(matrix) and (_is_whole(right) or not m * n):
-        found = _lstsq_alike(_values(matrix), _values(right), cut)
+        found = _lstsq_once(_values(matrix), _values(right), cut)
     elif m < n and row_blocks.is_tall(matrix.T):
         found = _lstsq_wide(matrix, right, cut)
     elif row_blocks.is_tall(matrix) and m:
         found = _lstsq_tall(matrix, right, cut)
     else:
         values = _brought(matrix, "lstsq", "solve() of a regular square matrix is distributed")
-        found = _lstsq_alike(values, _values(right), cut)
+        found = _lstsq_once(values, _values(right), cut)
     x, rest, rank, s = found
     return (x[:, 0] if flat else x), rest, rank, s
 
 
-def _lstsq_alike(a: Any, b: Any, cut: Any) -> tuple[Array, Array, Any, Array]:
-    x, rest, rank, s = world().alike(lambda: np.linalg.lstsq(a, b, rcond=cut))
+def _lstsq_once(a: Any, b: Any, cut: Any) -> tuple[Array, Array, Any, Array]:
+    x, rest, rank, s = world().once(f"lstsq {cut}", lambda: np.linalg.lstsq(a, b, rcond=cut), [a, b])
     return _given(x), _given(rest), rank, _given(s)
 
 
@@ -510,12 +512,14 @@ def _lstsq_tall(a: Array, b: Array, cut: Any) -> tuple[Array, Array, Any, Array]
     rows = row_blocks.by_rows(a)
     if k <= n:
         r = row_blocks.tsqr(factored.beside(rows, b), a.dtype, want_q=False).r
-        x, rest, rank, s = world().alike(lambda: factored.solved(r, a.shape[0], n, cut))
+        x, rest, rank, s = world().once(
+            f"lstsq {a.shape[0]} {n} {cut}", lambda: factored.solved(r, a.shape[0], n, cut), [r]
+        )
         return _given(x), _given(rest), rank, _given(s)
     q, r = row_blocks.tsqr(rows, a.dtype)
     assert q is not None
     c = _values(matmul(_adjoint(row_blocks.to_array(q, a.dtype)), b))
-    u, s, vh = world().alike(lambda: np.linalg.svd(r, full_matrices=False))
+    u, s, vh = world().once("svd of R", lambda: np.linalg.svd(r, full_matrices=False), [r])
     inverse, rank = _kept(s, cut)
     x = _given(np.conj(vh).T @ (inverse[:, None] * (np.conj(u).T @ c)))
     rest = _given(np.empty(0, s.dtype))
@@ -528,7 +532,7 @@ def _lstsq_tall(a: Array, b: Array, cut: Any) -> tuple[Array, Array, Any, Array]
 def _lstsq_wide(a: Array, b: Array, cut: Any) -> tuple[Array, Array, Any, Array]:
     q, r = row_blocks.tsqr(row_blocks.by_rows(_adjoint(a)), a.dtype)
     assert q is not None
-    u, s, vh = world().alike(lambda: np.linalg.svd(r, full_matrices=False))
+    u, s, vh = world().once("svd of R", lambda: np.linalg.svd(r, full_matrices=False), [r])
     inverse, rank = _kept(s, cut)
     small = u @ (inverse[:, None] * (vh @ _values(b)))
     return row_blocks.to_array(row_blocks.times(q, small), a.dtype), _given(np.empty(0, s.dtype)), rank, _given(s)
@@ -548,7 +552,7 @@ def cholesky(x: ArrayLike, /, *, upper: bool = False) -> Array:
     if upper:
         a = _adjoint(a)  # with `upper` NumPy reads the upper triangle
     if _is_whole(a, a.shape[-1] ** 3 / 3):
-        found = _everywhere(transposed.cholesky, a)[0]
+        found = _everywhere("cholesky", transposed.cholesky, a)[0]
     elif a.ndim > 2:
         found = _stacks(np.linalg.cholesky, [a], [2])[0]
     else:
@@ -579,7 +583,7 @@ def solve(x1: ArrayLike, x2: ArrayLike, /) -> Array:
         b = b[:, None]
     whole = _is_whole(a, _lu_flops(a))
     if (whole and _is_whole(b)) or not a.size or not b.size:
-        found = _everywhere(transposed.solve, a, b)[0]
+        found = _everywhere("solve", transposed.solve, a, b)[0]
     elif a.ndim > 2 or b.ndim > 2:
         found = _stacks(np.linalg.solve, [a, b], [2, 2])[0]
     elif whole:
@@ -597,9 +601,9 @@ def _solve_columns(a: Array, b: Array) -> Array:
         layout = dealt(b.shape, (1, parts), (1, parts))
     right = row_blocks.settled(b, layout)
     values = _values(a)
-    if not right:  # a process without columns of b raises LinAlgError as the others do
-        transposed.solve(values, world().empty((b.shape[0], 0), b.dtype))
-    return wrap(leaf(b.shape, b.dtype, layout, {at: transposed.solve(values, each) for at, each in right.items()}))
+    # also on a process without columns of b, to raise LinAlgError as the others do
+    factors = world().once("factors", lambda: transposed.factors(values), [values])
+    return wrap(leaf(b.shape, b.dtype, layout, {at: transposed.solved(factors, each) for at, each in right.items()}))
 
 
 def _lu_flops(a: Array) -> float:
@@ -614,7 +618,7 @@ def inv(x: ArrayLike, /) -> Array:
     """
     a = _matrix(x, "inv", square=True)
     if _is_whole(a, 3 * _lu_flops(a)):
-        return _everywhere(transposed.inverse, a)[0]
+        return _everywhere("inv", transposed.inverse, a)[0]
     if a.ndim > 2:
         return _stacks(np.linalg.inv, [a], [2])[0]
     return elimination.inverse(a, a.dtype)
@@ -625,7 +629,7 @@ def slogdet(x: ArrayLike, /) -> SlogdetResult:
     """Return the determinant's sign (of modulus 1, or 0) and the logarithm of its modulus.  Cost: LU, see `solve`."""
     a = _matrix(x, "slogdet", square=True)
     if _is_whole(a, _lu_flops(a)):
-        return SlogdetResult(*_everywhere(np.linalg.slogdet, a))
+        return SlogdetResult(*_everywhere("slogdet", np.linalg.slogdet, a))
     if a.ndim > 2:
         return SlogdetResult(*_stacks(np.linalg.slogdet, [a], [2]))
     return SlogdetResult(*[_given(each) for each in elimination.determinant(a, a.dtype)])
@@ -636,7 +640,7 @@ def det(x: ArrayLike, /) -> Array:
     """Return the determinant.  Cost: LU, see `solve`."""
     a = _matrix(x, "det", square=True)
     if _is_whole(a, _lu_flops(a)):
-        return _everywhere(np.linalg.det, a)[0]
+        return _everywhere("det", np.linalg.det, a)[0]
     if a.ndim > 2:
         return _stacks(np.linalg.det, [a], [2])[0]
     sign, log = elimination.determinant(a, a.dtype)
@@ -654,7 +658,7 @@ def eigh(x: ArrayLike, /, UPLO: Literal["L", "U"] = "L") -> EighResult:
     if a.ndim > 2 and not _is_whole(a):
         return EighResult(*_stacks(_eigh_of(UPLO), [a], [2]))
     if _is_whole(a):
-        return EighResult(*_everywhere(_eigh_of(UPLO), a))
+        return EighResult(*_everywhere(f"eigh {UPLO}", _eigh_of(UPLO), a))
     values, vectors = eigenpairs(
         _brought(a, "eigh", "svd of a tall matrix X gives the eigenvectors of XᴴX"), _is_lower(UPLO)
     )
@@ -672,7 +676,8 @@ def eigvalsh(x: ArrayLike, /, UPLO: Literal["L", "U"] = "L") -> Array:
     if a.ndim > 2 and not _is_whole(a):
         return _stacks(function, [a], [2])[0]
     advice = "svdvals of a tall matrix X gives the eigenvalues of XᴴX"
-    return _alike(function, _values(a) if _is_whole(a) else _brought(a, "eigvalsh", advice))[0]
+    values = _values(a) if _is_whole(a) else _brought(a, "eigvalsh", advice)
+    return _once(f"eigvalsh {UPLO}", function, values)[0]
 
 
 def _unsymmetric(x: Any, name: str, function: Callable[..., Any]) -> tuple[Array, ...]:
@@ -689,7 +694,7 @@ def _unsymmetric(x: Any, name: str, function: Callable[..., Any]) -> tuple[Array
         return tuple(each.real for each in found)
     advice = "eigh of a Hermitian matrix takes a third of the work"
     values = _values(a) if _is_whole(a) else _brought(a, name, advice)
-    return _alike(function, values)
+    return _once(name, function, values)
 
 
 @procedure
@@ -844,7 +849,7 @@ def cond(x: ArrayLike, /, p: Ord = None) -> Array:
         def function(each: Any) -> Any:
             return np.linalg.cond(each, p)
 
-        return _everywhere(function, a)[0] if _is_whole(a) else _stacks(function, [a], [2])[0]
+        return _everywhere(f"cond {p}", function, a)[0] if _is_whole(a) else _stacks(function, [a], [2])[0]
     if p in (None, 2, -2):
         s = svdvals(a)
         ends: tuple[Array, Array] = (s[..., 0], s[..., -1])

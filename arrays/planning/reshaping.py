@@ -259,6 +259,7 @@ class LinesKernel:
     ) -> None:  # fmt: skip
         self.how = how
         self.fallible = how.fallible
+        self.shared = not free and getattr(how, "pure", False)  # every process has the whole line
         self.expand = expand  # makes each region broadcast over the labels of its argument
         self.labels = labels  # labels of each argument
         self.free = free
@@ -286,8 +287,8 @@ class LinesKernel:
                 for region, index, labels in zip(task.regions, self.expand, self.labels, strict=True)
             ]
             current.task, current.piece = task, None
-            # without free axes every process has the whole, and one of an element calls the function for all
-            result = np.asarray(self.how.call(*regions) if self.free else room.alike(partial(self.how.call, *regions)))
+            call = partial(self.how.call, *regions)
+            result = np.asarray(room.once(self.how.name, call, regions) if self.shared else call())
             found[where] = result.astype(self.dtype, copy=False).reshape(shape)
         return found
 

@@ -154,6 +154,7 @@ class _Reach:
         filled = lengths > 0
         some, at_start, at_end = turns[filled], starts[filled], (starts + lengths)[filled] - 1
         inside = np.concatenate([places[pid] for pid in turns])
+        # elements of the same process between a sample and the one before, or after; `first`: before its first sample
         before, after = np.diff(inside, prepend=0) - 1, np.diff(inside, append=0) - 1
         before[at_start] = inside[at_start] - lows[some]
         after[at_end] = highs[some] - inside[at_end] - 1
@@ -229,7 +230,7 @@ def tell_samples(
     integers = np.array([own.size, *extras], np.int64)
     message = [integers, own if whole or spacing == 1 else own[_sampled(0, own.size, spacing, here.pid)], *more]
     arrived = here.exchange(text, [(dest, each) for dest in range(here.nprocs) for each in message])
-    return here.alike(lambda: _heard(arrived, here.nprocs, spacing))
+    return here.once(text, lambda: _heard(arrived, here.nprocs, spacing), same=spacing)
 
 
 def _heard(arrived: Sequence[tuple[int, np.ndarray]], nprocs: int, spacing: int) -> Samples:
@@ -327,7 +328,9 @@ class _Brackets:
         self.values = np.zeros(len(ranks), own.dtype)
         self.places = np.zeros(len(ranks), np.int64)
         self.watched: dict[int, np.ndarray] = {}
-        reach, (low, high, between) = here.alike(lambda: _reached(samples, ranks, backwards))
+        reach, (low, high, between) = here.once(
+            "reached", lambda: _reached(samples, ranks, backwards), [ranks], same=(id(samples), backwards)
+        )  # fmt: skip
         self.low, self.high = reach.ends(low), reach.ends(high)
         self.spacing = np.array([_spacing(each, most) for each in between.tolist()], np.int64)
         self.open = np.ones(len(ranks), bool)
@@ -447,7 +450,7 @@ class _Brackets:
 
 def rough_cuts(samples: Samples, ranks: Sequence[int]) -> np.ndarray:
     """Return sampled elements of approximately these ranks.  No superstep."""
-    reach = world().alike(lambda: _reach_of(samples))
+    reach = world().once("reach", lambda: _reach_of(samples), same=id(samples))
     found: np.ndarray = reach.values[np.minimum(np.searchsorted(reach.likely, ranks), len(reach.values) - 1)]
     return found
 
@@ -474,7 +477,8 @@ def find_cuts(
     finding = spread if owners is None else np.array(owners, np.int64)
     watching = np.full(len(wanted), -1) if watchers is None else np.array(watchers, np.int64)
     if samples.whole:
-        values, before = here.alike(lambda: _cut(samples, wanted, backwards))
+        key = id(samples), backwards  # the samples are one object for all processes of an element
+        values, before = here.once("cut", lambda: _cut(samples, wanted, backwards), [wanted], same=key)
         watched = {k: before[k] for k in np.flatnonzero((watching == here.pid) | (finding == here.pid)).tolist()}
         return Cuts(values, before[:, here.pid], watched)
     brackets = _Brackets(here, own, samples, wanted, finding, watching, most, backwards, tells)

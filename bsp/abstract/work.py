@@ -125,9 +125,11 @@ class Counter:
         """Count one part in `by` of the flops and bytes inside the block."""
         amounts = *FLOPS, "bytes"
         before = [getattr(self, name) for name in amounts]
-        yield
-        for name, amount in zip(amounts, before, strict=True):
-            setattr(self, name, amount + (getattr(self, name) - amount) / by)
+        try:
+            yield
+        finally:
+            for name, amount in zip(amounts, before, strict=True):
+                setattr(self, name, amount + (getattr(self, name) - amount) / by)
 
     @property
     def live_bytes(self) -> int:

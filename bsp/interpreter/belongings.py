@@ -29,7 +29,7 @@ class Belongings:
         self.streams = streams
         self.stdout: TextIO | None = stdout
         self.stdin = stdin
-        self.argv = list(sys.argv)
+        self.argv: list[str] | None = list(sys.argv)
         self._asyncio: tuple[Any, Any] | None = None  # the running loop, and its current task
         self.warnings = warning_state()
 
@@ -39,7 +39,7 @@ class Belongings:
             sys.modules["__main__"] = self.main
         sys.stdout = self.stdout
         sys.stdin = self.stdin
-        sys.argv = self.argv
+        sys.argv = self.argv  # type: ignore[assignment]
         set_warning_state(self.warnings)
         self.streams.enter()
         if self._asyncio is not None:
@@ -52,7 +52,7 @@ class Belongings:
         self.warnings = warning_state()
         self.stdout = getattr(sys, "stdout", None)  # a program may have deleted it
         self.stdin = getattr(sys, "stdin", None)
-        self.argv = sys.argv
+        self.argv = getattr(sys, "argv", None)
         asyncio = sys.modules.get("asyncio")
         if asyncio is not None:
             loop = asyncio._get_running_loop()

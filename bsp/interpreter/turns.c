@@ -31,6 +31,7 @@ static PyObject *in_sys, *in_warnings; /* the dictionaries of the modules */
 /* Of bsp.interpreter.generators: NumPy's generator in place with its state, and the same of the module random. */
 static PyObject *set_bits, *get_bits, *numpy_stream, *bits, *instance;
 static Py_buffer bits_words, words;
+enum { MARKS = 16 }; /* the first bytes of a state, which are compared, as its last four are */
 
 /* Return what a dictionary has, as a borrowed reference, or NULL without an exception. */
 static PyObject *has(PyObject *dictionary, Name name)
@@ -119,7 +120,7 @@ static int same_words(const Py_buffer *place, const Py_buffer *kept)
 {
     Py_ssize_t last = place->len - 4;
     const char *now = place->buf, *then = kept->buf;
-    return !memcmp(now, then, 8) && !memcmp(now + last, then + last, 4);
+    return !memcmp(now, then, MARKS) && !memcmp(now + last, then + last, 4);
 }
 
 /* Return whether an attribute of an object, or the result of a method, is a certain object; -1 with an exception. */
@@ -147,7 +148,7 @@ static int unchanged(const Own *own)
         same = is(PyObject_GetAttr(numpy_stream, names[STATE_WAS_SET]), Py_False);
     if (same == 1)
         same = is(PyObject_CallNoArgs(get_bits), bits);
-    if (same == 1 && asyncio)
+    if (same == 1 && asyncio && asyncio != Py_None) /* None: a program has forbidden to import it */
         same = is(PyObject_CallMethodNoArgs(asyncio, names[RUNNING_LOOP]), Py_None);
     return same;
 }
@@ -232,7 +233,7 @@ static int find_words(PyObject *generators, const char *name, Py_buffer *found)
     PyObject *memory = PyObject_GetAttrString(generators, name);
     int failed = !memory || PyObject_GetBuffer(memory, found, PyBUF_WRITABLE); /* None where the layout is unknown */
     Py_XDECREF(memory);
-    if (!failed && found->len < 12) {
+    if (!failed && found->len < MARKS + 4) {
         PyErr_Format(PyExc_ImportError, "a state of %zd bytes", found->len);
         failed = 1;
     }

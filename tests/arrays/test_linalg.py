@@ -460,6 +460,60 @@ def test_what_processes_of_an_element_share_is_written_to_by_none_for_another() 
     close(first, changed)
 
 
+def test_a_process_that_calls_more_gets_its_own_results_and_so_do_the_others() -> None:
+    """No superstep ends here that would tell that calls differ; what is shared is found by its name and values."""
+    x, y = np.diag([1.0, 2.0, 3.0]), np.diag([2.0, 2.0, 3.0])
+
+    def main(proc: Any) -> list[float]:
+        if proc.pid == 0:
+            ba.linalg.det(ba.asarray(x))
+            ba.linalg.inv(ba.asarray(y))
+        other = float(ba.linalg.det(ba.asarray(x * (proc.pid + 1))))
+        return [float(ba.linalg.det(ba.asarray(y))), other]
+
+    for pid, (same, other) in enumerate(bsp.run(main, nprocs=4)):
+        assert same == pytest.approx(12) and other == pytest.approx(6 * (pid + 1) ** 3)
+
+
+def test_a_matrix_that_is_singular_for_numpy_is_so_on_every_process() -> None:
+    """The LU of the transpose has no pivot 0; some processes have no columns of the right-hand side."""
+    rng = np.random.default_rng(0)
+    a = np.triu(rng.normal(size=(150, 150)))
+    a[5, 5] = 0
+    right = rng.normal(size=(150, 3))
+
+    def main(proc: Any) -> None:
+        x = ba.asarray(a)
+        for function in (ba.linalg.inv, lambda x: ba.linalg.solve(x, ba.asarray(right)), ba.linalg.solve):
+            arguments = (x, ba.ones(150)) if function is ba.linalg.solve else (x,)
+            with pytest.raises(LinAlgError, match="Singular matrix"):
+                function(*arguments)
+        proc.sync()
+
+    for nprocs in (1, 5):
+        bsp.run(main, nprocs=nprocs)
+
+
+def test_a_matrix_with_an_infinity_has_numpys_solution() -> None:
+    a = sample(21, 150, 150)
+    a[3, 4] = np.inf
+    inverse, solved = same_everywhere(
+        lambda proc: (ba.linalg.inv(ba.asarray(a)).compute(), ba.linalg.solve(ba.asarray(a), ba.ones(150)).compute()), 3
+    )
+    np.testing.assert_array_equal(np.isnan(inverse), np.isnan(np.linalg.inv(a)))
+    np.testing.assert_array_equal(np.isnan(solved), np.isnan(np.linalg.solve(a, np.ones(150))))
+
+
+def test_a_warning_of_what_an_element_computes_once_reaches_every_process() -> None:
+    def main(proc: Any) -> list[str]:
+        seen: list[str] = []
+        with np.errstate(all="call", call=lambda kind, flag: seen.append(kind)):
+            ba.linalg.det(ba.asarray(1e200 * np.eye(4)))
+        return seen
+
+    assert bsp.run(main, nprocs=3) == [["overflow"]] * 3
+
+
 def test_a_prediction_counts_what_an_element_does_once_for_all_of_its_processes() -> None:
     machine = Machine(p=2, r=1e6, levels=(Level("inside", 1.0, 1.0, 1.0), Level("between", 1.0, 1.0, 1.0)))
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 
 import bsp
 import bsp.arrays as ba
+from bsp.arrays import fft
 from bsp.arrays.procedures import (
     cast,
     computed,
@@ -96,3 +98,29 @@ def test_traffic_is_what_bringing_an_array_to_another_layout_moves(nprocs: int) 
     for sent, received, columns, stays in bsp.run(main, nprocs=nprocs):
         assert received == 8 * (columns - stays)
         assert sent == 8 * (60 // nprocs * 35 - stays)
+
+
+def test_a_function_of_the_program_is_called_by_every_process_and_the_librarys_once_an_element() -> None:
+    """The program's may change what it is given, draw numbers, or count its calls."""
+    line = np.arange(40_000.0)
+
+    def main(proc: bsp.Process) -> tuple[int, Any]:
+        calls = []
+
+        def largest(found: np.ndarray) -> Any:
+            calls.append(1)
+            return found.max()
+
+        x = ba.asarray(line).persist()
+        assert float(ba.apply_along_axis(largest, 0, x).compute()) == 39_999
+        return len(calls), ba.fft.fft(x).compute()
+
+    called = mock.Mock(wraps=np.fft.fft)
+    with mock.patch.object(np.fft, "fft", called):
+        fft._transform.cache_clear()
+        found = bsp.run(main, nprocs=3)
+    fft._transform.cache_clear()
+    assert [calls for calls, _ in found] == [2, 2, 2]  # one for the first line, whose result sets the shape
+    assert called.call_count == 2  # one for no lines, which sets the shape, and one for the three processes
+    for _, transformed in found:
+        np.testing.assert_array_equal(transformed, np.fft.fft(line))

@@ -29,6 +29,11 @@ def delete_stdout() -> None:
         del sys.stdout
 
 
+def delete_argv() -> None:
+    if hasattr(sys, "argv"):
+        del sys.argv
+
+
 def own_bits() -> None:
     np.random.set_bit_generator(np.random.PCG64(7))  # type: ignore[attr-defined]
 
@@ -52,7 +57,8 @@ DOINGS: dict[str, Callable[[], Any]] = {
     "gauss": lambda: random.gauss(0, 1),
     "many of random": lambda: [random.random() for _ in range(400)],
     "seed of random": lambda: random.seed(4),
-    "argv": lambda: sys.argv.append("more"),
+    "argv": lambda: (getattr(sys, "argv", None) or []).append("more"),
+    "no argv": delete_argv,
     "other argv": lambda: setattr(sys, "argv", ["other"]),
     "stdout": lambda: setattr(sys, "stdout", io.StringIO("mine")),
     "no stdout": delete_stdout,
@@ -67,9 +73,9 @@ DOINGS: dict[str, Callable[[], Any]] = {
 
 def seen() -> tuple[Any, ...]:
     """What a process sees of the interpreter without drawing."""
-    out = getattr(sys, "stdout", None)
+    out, argv = getattr(sys, "stdout", None), getattr(sys, "argv", None)
     return (
-        sys.modules["__main__"].__name__, list(sys.argv), out.getvalue() if isinstance(out, io.StringIO) else out,
+        sys.modules["__main__"].__name__, repr(argv), out.getvalue() if isinstance(out, io.StringIO) else out,
         sys.stdin, len(warnings.filters), warnings.showwarning, asyncio._get_running_loop(),
     )  # fmt: skip
 
@@ -143,6 +149,20 @@ def test_a_lone_process_sees_what_plain_python_shows(steps: list[tuple[int, list
             np.random.normal(), random.gauss(0, 1)
             turns.leave(other)
     assert got == wanted
+
+
+@pytest.mark.parametrize("how", BY)
+def test_a_program_that_forbids_asyncio_has_its_turns(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    enter, leave = BY[how]
+    own = Belongings(None, GlobalStreams(5, 0), sys.stdout, sys.stdin)
+    monkeypatch.setitem(sys.modules, "asyncio", None)
+    with lent():
+        enter(own)
+        first = np.random.random()
+        leave(own)
+        enter(own)
+        assert np.random.random() != first
+        leave(own)
 
 
 def test_what_is_no_process_is_refused() -> None:
