@@ -144,9 +144,11 @@ def test_sigterm_writes_a_checkpoint_and_ends_with_75_and_the_two_halves_are_the
 def test_a_resumed_job_goes_on_with_standard_error_where_the_state_was_taken(tmp_path: Path) -> None:
     """What stands before the loop is said again; of the rounds every line is said, by one of the two lives."""
     events, folder, program = tmp_path / "events.jsonl", tmp_path / "checkpoints", tmp_path / "program.py"
-    say = 'sys.stderr.write(f"round {k} {proc.pid}\\n"); time.sleep(0.005); state.x += proc.allreduce(1)\n'
+    second = tmp_path / "second life"  # the first has long rounds: it must not end before the signal arrives
+    wait = f"time.sleep(0.001 if os.path.exists({str(second)!r}) else 0.05)"
+    say = f'sys.stderr.write(f"round {{k}} {{proc.pid}}\\n"); {wait}; state.x += proc.allreduce(1)\n'
     loop = "state = bsp.State(x=0)\nfor k in proc.rounds(150, state):\n    "
-    program.write_text("import sys, time\nimport bsp\nproc = bsp.process()\n" + loop + say)
+    program.write_text("import os, sys, time\nimport bsp\nproc = bsp.process()\n" + loop + say)
     options = ["-p", "2", "-n", "2", "--clones", "2", "--checkpoint", str(folder), "--every", "10"]
     command = [BSPRUN, *options, "--events", str(events), str(program)]
     job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -154,6 +156,7 @@ def test_a_resumed_job_goes_on_with_standard_error_where_the_state_was_taken(tmp
     job.send_signal(signal.SIGTERM)
     said = job.communicate(timeout=300)[1]
     assert job.returncode == 75, said
+    second.touch()
     rest = bsprun("-p", 2, "-n", 2, "--clones", 2, "--resume", folder, program)
     assert rest.returncode == 0, rest.stderr
     lines = [line for line in (said + rest.stderr).splitlines() if line.startswith("round")]
