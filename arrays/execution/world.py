@@ -6,7 +6,7 @@ import contextlib
 import marshal
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -93,7 +93,7 @@ class World:
         return found
 
     def once(
-        self, name: str, make: Callable[[], Result], of: Sequence[Any] = (), *, same: Any = None,
+        self, name: str, make: Callable[[], Result], of: Sequence[Any] = (), *, same: Hashable = None,
         notes: Notes | None = None,
     ) -> Result:  # fmt: skip
         """Return what `make()` makes, which an element makes once for all processes with the same values; `in_common`.

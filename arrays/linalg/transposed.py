@@ -40,7 +40,7 @@ def _regular(a: Any) -> tuple[Any, Any] | None:
     return None if failed or not sizes.min() > tiny else (factors, pivots)
 
 
-class Factors(NamedTuple):
+class LUFactors(NamedTuple):
     """LU of a matrix, or of its transpose, with the pivots."""
 
     lu: Any
@@ -48,33 +48,33 @@ class Factors(NamedTuple):
     transposed: bool
 
 
-def _of_factors(costs: Costs, a: Any) -> Factors:
+def _of_factors(costs: Costs, a: Any) -> LUFactors:
     """Declare the cost of `factors`."""
     n = a.shape[0]
     costs.work(blas3=table.complexity(a.dtype) * 2 * n**3 / 3)
-    return Factors(costs.array((n, n), a.dtype), None, True)
+    return LUFactors(costs.array((n, n), a.dtype), None, True)
 
 
 @declares(_of_factors)
-def factors(a: Any) -> Factors:
+def factors(a: Any) -> LUFactors:
     """Return what solves systems with a matrix.  Raises LinAlgError where it is singular for NumPy."""
     found = _regular(a)
     if found is not None:
-        return Factors(*found, True)
+        return LUFactors(*found, True)
     lu, pivots, failed = _routine("getrf", a)(a)
     if failed:
         raise LinAlgError("Singular matrix")
-    return Factors(lu, pivots, False)
+    return LUFactors(lu, pivots, False)
 
 
-def _of_solved(costs: Costs, by: Factors, b: Any) -> Any:
+def _of_solved(costs: Costs, by: LUFactors, b: Any) -> Any:
     """Declare the cost of `solved`."""
     costs.work(blas3=table.complexity(b.dtype) * 2 * by.lu.shape[0] ** 2 * b.shape[1])
     return costs.array(b.shape, b.dtype)
 
 
 @declares(_of_solved)
-def solved(by: Factors, b: Any) -> Any:
+def solved(by: LUFactors, b: Any) -> Any:
     """Return the solutions for a b of columns, of the matrix's dtype."""
     return np.ascontiguousarray(_routine("getrs", b)(by.lu, by.pivots, b, trans=int(by.transposed))[0])
 
@@ -84,7 +84,7 @@ def solve(a: Any, b: Any) -> Any:
     """Return numpy.linalg.solve(a, b) for a b of columns, of a's dtype."""
     if _is_numpys(a) or b.ndim > 2 or not b.size or (found := _regular(a)) is None:
         return np.linalg.solve(a, b)
-    return solved(Factors(*found, True), b)
+    return solved(LUFactors(*found, True), b)
 
 
 @declares(lambda costs, a: np.linalg.cholesky(costs.shape_of(a)))
