@@ -62,10 +62,6 @@ class World:
         self.notes: Notes | None = None  # floating-point errors of the procedure that runs
         self._assigned = _NOTHING  # see `has_assigned`
         self.memory = self.machine.memory / max(1, -(-self.nprocs // self.machine.p))  # bytes; 0: no limit known
-        self._alike: tuple[Any, int] = (
-            None,
-            0,
-        )  # the superstep and round of the last call of `alike`, and its number there
 
     @property
     def alone(self) -> bool:

@@ -72,7 +72,7 @@ DOINGS: dict[str, Callable[[], Any]] = {
 
 
 def seen() -> tuple[Any, ...]:
-    """What a process sees of the interpreter without drawing."""
+    """Return what a process sees of the interpreter without drawing."""
     out, argv = getattr(sys, "stdout", None), getattr(sys, "argv", None)
     return (
         sys.modules["__main__"].__name__, repr(argv), out.getvalue() if isinstance(out, io.StringIO) else out,
