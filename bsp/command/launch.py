@@ -221,8 +221,9 @@ def _to_its_end(
     if isinstance(desk, Links) and desk.lost_hosts:
         return Outcome(1, f"bsprun: error: {_silence(job, desk)}\n")
     if code < 0 and (-code in _ASKED or not single):
-        # MPI's launcher may abort when its processes do, before it has told of their end
-        why, advice = _without_mpi(job, desk, told) if -code == signal.SIGABRT else ("", "")
+        # MPI's launcher may abort or crash when its processes do, before it has told of their end
+        crashed = -code in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS)
+        why, advice = _without_mpi(job, desk, told) if crashed else ("", "")
         return _signalled(-code, why, advice)
     if ending.lost:
         code, text = first_death(job, desk, told, code)
