@@ -34,11 +34,12 @@ from bsp.errors import (
 from bsp.interpreter.stand_ins import IN_PLACE, NotAValue
 from bsp.source import NOWHERE, SourceLine, assigned_name, here
 from bsp.transport.packet import DIRECT_BYTES
-from bsp.values.effects import Deferred, Get, Put, PutEach, ScalarPuts
+from bsp.values.effects import Deferred, Effect, Get, Put, PutEach, ScalarPuts
+from bsp.values.memory import LARGE, PAGE, at_page, empty
 from bsp.values.operations import KNOWN, operation
 from bsp.values.partition import by_process
 from bsp.values.payload import is_abstract
-from bsp.values.records import PUT, address_of
+from bsp.values.records import COPIED, LARGEST_BLOCK, LENT, PUT, Record, address_of
 from bsp.values.region import At, OutOfRange, Region, Shape, plain, resolve
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
 Parts = list[tuple[int, Any]]  # (pid, items) as by_process returns them
 _UNKNOWN = -1
-_PAGE = 4096  # bytes
 _SIGNS = {"add": "+", "multiply": "*", "and": "&", "or": "|", "xor": "^"}
 
 
@@ -132,10 +132,10 @@ class Coarray(NotAValue):
         self._lengths = [_UNKNOWN] * task.nprocs
         self._batch: list[tuple[int, int, Any]] | None = None
         self._address = address_of(context.id, index, task.pid)
-        # whether small puts are records, which write whole bytes: a structured dtype may have gaps between its fields
-        # that a put leaves alone; --check needs the line of each put, and arrays without values have no bytes
+        # whether puts into one range are records, which write whole bytes: a structured dtype may have gaps between its
+        # fields that a put leaves alone; --check needs the line of each put, and arrays without values have no bytes
         plain = bool(local.itemsize) and local.dtype.names is None
-        self._travels_small = plain and not (task.element.checking or task.element.abstract)
+        self._has_records = plain and not (task.element.checking or task.element.abstract)
         self._aliased = aliased
         if local.ndim == 1 and not aliased:
             if local.dtype.kind == "f":
@@ -230,18 +230,26 @@ class Coarray(NotAValue):
         array = values if type(values) is np.ndarray and values.dtype == self._dtype else self._cast(values, "put")
         self._close_batch()
         if self._shapes is not None or dest == self._task.pid:
-            small = buffered and op is None and self._travels_small and array.nbytes < DIRECT_BYTES
-            if small and at is Ellipsis and array.shape == self._shape_of(dest) and array.dtype == self._dtype:
-                self._outbox.effects.append((PUT, dest, self._address, 0, array.tobytes(), self))
+            recorded = op is None and self._is_recorded(array, buffered)
+            if recorded and at is Ellipsis and array.shape == self._shape_of(dest):
+                self._outbox.effects.append(self._record(dest, 0, array, buffered))
+                return
+            region, array = self._placed(dest, array, at, NOWHERE)
+            if recorded and region.index is None and self._is_recorded(array, buffered):
+                start = region.start * self._dtype.itemsize
+                self._outbox.effects.append(self._record(dest, start, array, buffered))
             else:
-                self._outbox.effects.append(self._put(dest, array, at, op_name, buffered, small, self._noted()))
+                self._outbox.effects.append(self._put(dest, array, region, op_name, buffered, self._noted()))
             return
         held = _copy(array) if buffered else array
         held_at = self._own_index(at, "put")
         line = here()
-        self._outbox.effects.append(
-            Deferred(lambda: [self._put(dest, held, held_at, op_name, False, False, line)], line)
-        )
+
+        def resolved() -> list[Effect]:
+            region, values = self._placed(dest, held, held_at, line)
+            return [self._put(dest, values, region, op_name, False, line)]
+
+        self._outbox.effects.append(Deferred(resolved, line))
 
     def get(self, source: int, at: At = ...) -> Pending:
         """Read `local[at]` of process `source` when this superstep ends; return a Pending.
@@ -377,14 +385,8 @@ class Coarray(NotAValue):
 
     # ---------------------------------------------------------------- effects from checked calls
 
-    def _put(
-        self, dest: int, array: np.ndarray, at: Any, op: str | None, buffered: bool, small: bool, line: SourceLine
-    ) -> Any:
-        """Return the effect of a put whose dest, dtype and op have been checked.
-
-        buffered : copy `array` now; else hold the caller's memory where dtype and order allow it.
-        small : whether it may be a record (`bsp.values.records`), if its region is one range.
-        """
+    def _placed(self, dest: int, array: np.ndarray, at: Any, line: SourceLine) -> tuple[Region, np.ndarray]:
+        """Return the region that a put writes, and its values with the shape of that region."""
         region = self._resolve(dest, at, PutOutOfRange, "put", array, line)
         if array.shape != region.shape:
             try:
@@ -396,8 +398,15 @@ class Coarray(NotAValue):
                         f"put of values of shape {array.shape} into a region of shape {region.shape} of "
                         f"{self._name} on process {dest}: they do not broadcast{self._place(line)}"
                     ) from None
-        if small and region.index is None and array.dtype == self._dtype and array.nbytes < DIRECT_BYTES:
-            return PUT, dest, self._address, region.start * self._dtype.itemsize, array.tobytes(), self
+        return region, array
+
+    def _put(
+        self, dest: int, array: np.ndarray, region: Region, op: str | None, buffered: bool, line: SourceLine
+    ) -> Put:
+        """Return the effect of a put whose arguments have been checked.
+
+        buffered : copy `array` now; else hold the caller's memory where dtype and order allow it.
+        """
         if buffered:
             held = self._task.element.staging.copy(array, self._dtype)
         elif array.dtype == self._dtype and array.flags.c_contiguous:
@@ -406,6 +415,21 @@ class Coarray(NotAValue):
             held = array if is_abstract(array) else np.asarray(array, dtype=self._dtype, order="C")
         task, context = self._task, self._context
         return Put(task.pid, dest, context.id, self._index, region, held, op, line, not buffered)
+
+    def _is_recorded(self, array: np.ndarray, buffered: bool) -> bool:
+        """Return whether a put of `array` into one range is a record (`bsp.values.records`)."""
+        if not self._has_records or array.dtype != self._dtype:
+            return False
+        if array.nbytes < DIRECT_BYTES:
+            return buffered
+        return array.flags.c_contiguous and array.nbytes <= LARGEST_BLOCK
+
+    def _record(self, dest: int, start: int, array: np.ndarray, buffered: bool) -> Record:
+        """Return the record of a put of `array` from byte `start` on."""
+        if array.nbytes < DIRECT_BYTES:
+            return PUT, dest, self._address, start, array.tobytes(), self
+        held = self._task.element.staging.copy(array, self._dtype) if buffered else array
+        return COPIED if buffered else LENT, dest, self._address, start, held.reshape(-1).view(np.uint8), self
 
     def _get(self, source: int, at: Any, pending: Pending, line: SourceLine) -> Get:
         """Return the effect of a get; it sets `pending` when it is delivered."""
@@ -459,7 +483,7 @@ class Coarray(NotAValue):
         """Return an uninitialised flat array that values of this coarray can be received in."""
         abstract = self._task.element.abstract
         if abstract is None:
-            return np.empty(size, self._dtype)
+            return empty(size, self._dtype)
         room: np.ndarray = abstract.memory(size, self._dtype)
         return room
 
@@ -671,11 +695,19 @@ class Coarray(NotAValue):
 def memory(shape: int | Shape, dtype: DTypeLike, fill: Any) -> np.ndarray:
     """Return a new local array for a coarray.  Raises CastError for a dtype of objects."""
     zero = type(fill) is int and fill == 0
-    array = np.zeros(shape, dtype) if zero else np.full(shape, fill, dtype)
-    if array.dtype.hasobject:
+    kind = np.dtype(dtype)
+    if kind.hasobject:
         raise CastError("a coarray holds numbers, not Python objects: send objects with proc.send")
+    sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+    size = prod(sizes) * kind.itemsize
+    if size < LARGE:
+        return np.zeros(sizes, kind) if zero else np.full(sizes, fill, kind)
+    held = at_page(size, zero)
+    array = held.view(kind).reshape(sizes)
     if zero:  # the system maps zeroed pages when they are first touched: touch them now, not in the first put
-        array.reshape(-1).view(np.uint8)[::_PAGE] = 0
+        held[::PAGE] = 0
+    else:
+        np.copyto(array, fill, casting="unsafe")
     return array
 
 

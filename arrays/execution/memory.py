@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from bsp.values.memory import at_page
 from bsp.values.payload import is_abstract
 
 SMALLEST = 1 << 20  # bytes; smaller blocks are left to the allocator, which keeps their memory itself
@@ -57,7 +58,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     else:
         # A ctypes array, no NumPy array: NumPy shortens a chain of bases to the array that owns the memory.  Here the
         # base of all views must be the _Lent array, whose end returns the memory.
-        memory = (ctypes.c_ubyte * size).from_buffer(np.empty(size, np.uint8).data)
+        memory = (ctypes.c_ubyte * size).from_buffer(at_page(size).data)
     lent = np.ndarray.__new__(_Lent, shape, dtype, buffer=memory)  # type: ignore[arg-type]  # it is a buffer
     lent.memory = memory
     return lent.view(np.ndarray)

@@ -13,6 +13,7 @@ from bsp.collectives.pooled import KnownReduction, allreduced, no_fit, pool_comb
 from bsp.collectives.sizes import Sizes, levels_of
 from bsp.collectives.steps import Steps, joined, pack, root_rank, unpack
 from bsp.cost.model import Cost
+from bsp.values.memory import empty
 from bsp.values.operations import Node, Prefixes, Reduction, combine, combine_nodes, nodes_of, operation
 from bsp.values.payload import Packed, as_array, cuts_of, is_abstract, is_array, pieces_of
 
@@ -119,7 +120,7 @@ class _Reducing:
         if is_abstract(like):
             steps.post_to_all(self.own_chunk())
             return self.whole(steps.step())
-        result = np.empty(like.shape, like.dtype)
+        result = empty(like.shape, like.dtype)
         places = [as_array(piece) for piece in pieces_of(result, steps.n)]
         steps.post_to_all(self.own_chunk(places[steps.me]), lent=False)
         steps.land(places)

@@ -5,9 +5,8 @@ carries everything small; (2) the memory that gets address is read; (3) large bl
 announces BLOCKS, straight into their owners; (4) replies follow where a header announces GET; (5) puts are
 applied in the order of D1, and messages are handed out in the order of D2.
 
-A superstep with nothing but small puts and messages takes a shorter way (`small_packets`, `deliver_small`): one
-exchange, and what arrives is applied as it is read.  If there are only small puts and values for all, which
-`bsp.values.records` packs, no boundary is made at all.
+A superstep with nothing but small puts and messages, or puts into one range each, takes a shorter way
+(`bsp.engine.shortcut`), where often no boundary is made at all.
 
 Gets are read before any put is written, so they return the contents as they stood when every process
 reached the boundary (D1).  Step (3) writes into coarrays before step (5), which is allowed only for blocks
@@ -18,7 +17,7 @@ memory, those of gets and borrowed ones, are copied first where a put would writ
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -27,11 +26,10 @@ import numpy as np
 from bsp.engine.delivery import Range, Ranges, address_range, alone, asked_items, read, write, written_range
 from bsp.transport import header as h
 from bsp.transport.base import Blocks
-from bsp.transport.compiled import apply
-from bsp.transport.packet import DIRECT_BYTES, Arrival, Packet, Pickle, decode, opened, plain_put, pooled_pickle
+from bsp.transport.packet import DIRECT_BYTES, Arrival, Packet, Pickle, decode, opened
 from bsp.values.effects import Effect, Get, Put, PutEach, Row, Send
-from bsp.values.payload import Packed, items_in, received
-from bsp.values.records import PUT, VALUE
+from bsp.values.memory import empty
+from bsp.values.payload import items_in, received
 
 if TYPE_CHECKING:
     from bsp.coarray import Coarray
@@ -43,7 +41,7 @@ Answer = tuple[Get, np.ndarray]
 class Boundary:
     """The traffic of one superstep of one element; made by the element, used once.
 
-    Call order: `send`, `receive`, `deliver`; or `small_packets`, and where nobody needs more, `deliver_small`.
+    Call order: `send`, `receive`, `deliver`; or `small_packets`, and where somebody needs more, `receive`, `deliver`.
     What the processes here issued for each other never leaves the element.
     """
 
@@ -57,7 +55,7 @@ class Boundary:
         self._transport = element.transport
         self.sent = effects
         self._small = True  # whether there is nothing here but small puts and messages
-        self._lends = False  # whether something issued here still refers to memory that this superstep may write to
+        self._lends = False  # whether something in `here` still refers to memory that this superstep may write to
         self.here: list[Effect] = []  # those for processes here
         self._packets: dict[int, Packet] = {}
         self._asked: dict[int, list[Get]] = {}
@@ -146,7 +144,6 @@ class Boundary:
             data = encoded[k] = packet.encode()
             total += len(data)
             longest = max(longest, len(data))
-            self._lends = self._lends or packet.lends
             if packet.blocks:
                 flags |= h.BLOCKS
                 total += packet.block_bytes
@@ -197,6 +194,7 @@ class Boundary:
     def deliver(self, flags: int) -> None:
         """Carry out steps (2) to (5)."""
         element = self._element
+        lends = self._lends or any(packet.lends for packet in self._packets.values())
         writes: list[tuple[Put | PutEach, Coarray]] = []
         reads: list[tuple[Get, Coarray]] = []
         sends: list[Send] = []
@@ -212,10 +210,10 @@ class Boundary:
         if reads and element.recorder is not None:
             element.recorder.answered(reads)
         ranges: list[Range] = []
-        if flags & (h.BLOCKS | h.GET) or reads or self._lends:
+        if flags & (h.BLOCKS | h.GET) or reads or lends:
             ranges = [written_range(put, coarray) for put, coarray in writes]
-        written = Ranges(ranges if self._lends or reads else ())  # nothing else is compared with them
-        if self._lends and ranges:
+        written = Ranges(ranges if lends or reads else ())  # nothing else is compared with them
+        if lends and ranges:
             self._keep_borrowed(written)
         answers, replies = self._read(reads, written) if reads else ([], {})
         direct: set[int] = set()
@@ -294,7 +292,7 @@ class Boundary:
                         block = coarray.raw[region.start * size : region.stop * size]
                         direct.add(id(target))
                     else:
-                        target.values = np.empty(prod(region.shape), coarray.local.dtype)
+                        target.values = empty(prod(region.shape), coarray.local.dtype)
                         block = _bytes(target.values)
                 elif isinstance(target, Pickle):
                     pickles.append(target)
@@ -333,59 +331,12 @@ class Boundary:
                     answers.append((get, items_in(joined_in[offset : offset + size], dtype, count)))
                     offset += size
                 else:
-                    whole = np.empty(count, dtype)
+                    whole = empty(count, dtype)
                     into[k].append(_bytes(whole))
                     answers.append((get, whole))
         self._transport.blocks(out, into, self._element.superstep)
         # a view into the shared block becomes an array of the receiver's own (D9)
-        return [(get, values.copy() if values.base is not None else values) for get, values in answers]
-
-
-def deliver_small(
-    element: Element, packets: Mapping[int, bytes | memoryview], here: Sequence[Effect]
-) -> list[tuple[int, bytes]]:
-    """Apply everything that elements have sent, in D1's and D2's order; return the texts that arrived.
-
-    packets : by element, this one too, none of which has more to deliver.
-    here : effects of processes here for each other, which are in no packet.
-    """
-    texts: list[tuple[int, bytes]] = []
-    given: dict[int, Packed] = {}
-    for k in sorted(packets):
-        data = packets[k]
-        if k == element.index:
-            _apply(element, here)
-        if not data:
-            continue
-        if data[0] in (PUT, VALUE):
-            apply(data, element.tasks, element.tasks[0].pid, given)
-            continue
-        records, printed = opened(data)
-        texts += printed
-        for record in records:
-            if (put := plain_put(record)) is not None:
-                dest, context, coarray, start, stop, values = put
-                target = element.instance(dest, context, coarray)
-                target._flat[start:stop] = items_in(values, target._dtype, stop - start)
-            elif (pooled := pooled_pickle(record)) is not None:
-                given.update([pooled])
-            else:
-                _apply(element, decode([record], [], element.dtype_of, element.landing).effects)
-    if given:
-        element.take(given)
-    return texts
-
-
-def _apply(element: Element, effects: Sequence[Effect]) -> None:
-    """Write puts, and hand out messages, in their order."""
-    for effect in effects:
-        if isinstance(effect, Send):
-            element.hand_out(effect)
-        elif isinstance(effect, Put | PutEach):
-            write(effect, element.coarray(effect))
-        else:
-            assert isinstance(effect, Row)
-            element.take_row(effect)
+        return [(get, values.copy() if values.nbytes < DIRECT_BYTES else values) for get, values in answers]
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

@@ -6,8 +6,9 @@ as everything small for that element.  All elements read all headers, so they co
 deliver, register coarrays first, or raise the same exception on every process.  No other
 synchronisation exists: the exchange of packets is the barrier.
 
-A superstep in which no process has more to deliver than small puts and values, and nothing to register or to report,
-takes a shorter way: one exchange of headers with packets behind them (`Transport.small`).
+A superstep in which no process has more to deliver than small puts and values, or puts into one range each, and nothing
+to register or to report, takes a shorter way (`bsp.engine.shortcut`): one exchange of headers with packets behind them
+(`Transport.small`), and large blocks after it.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from bsp.cost.model import DEFAULT, Machine
-from bsp.engine.boundary import Boundary, deliver_small
+from bsp.engine.boundary import Boundary
 from bsp.engine.console import Console
 from bsp.engine.layout import Hosting
 from bsp.engine.pool import Pool
 from bsp.engine.registration import Entry, agree
 from bsp.engine.reports import report
+from bsp.engine.shortcut import deliver_blocks, deliver_small
 from bsp.engine.staging import Staging
 from bsp.engine.task import END, IN_CHILD, RAISED, WAITING, Task
 from bsp.engine.verdict import Verdict, judge
@@ -42,8 +44,10 @@ from bsp.interpreter.imports import Imports
 from bsp.transport import header as h
 from bsp.transport.base import Solo, Transport
 from bsp.transport.compiled import pack
+from bsp.transport.packet import holds_records
 from bsp.values.effects import Effect, Get, Outbox, Put, PutEach, Row, Send, effect_of
 from bsp.values.payload import Packed, received
+from bsp.values.records import COPIED
 
 if TYPE_CHECKING:
     import greenlet
@@ -363,16 +367,19 @@ class Element:
     def _exchange_small(
         self, outboxes: list[Outbox], digest: bytes, hint: int
     ) -> tuple[Boundary, list[h.Header]] | None:
-        """Exchange and deliver nothing, or small puts and messages, if there is nothing else on any element.
+        """Exchange and deliver nothing, small puts and messages, or records and blocks.
 
-        Else return the boundary and the headers of all elements, as `_tell` does.
+        If some element has anything else, return the boundary and the headers of all elements, as `_tell` does.
 
         What is exchanged is taken out of the outboxes before: what a thread or a finalizer issues meanwhile waits for
         the next superstep.
         """
         transport, boundary = self.transport, None
         taken = [outbox.take() for outbox in outboxes]
-        packets = pack(taken, self.owner, transport.elements, self.index, transport.room()) if taken else {}
+        blocks: dict[int, list[Any]] = {}  # large puts of processes here
+        packets: dict[int, bytes] | None = {}
+        if taken:
+            packets = pack(taken, self.owner, transport.elements, self.index, transport.room(), blocks)
         if packets is None:
             for outbox, effects in zip(outboxes, taken, strict=True):
                 outbox.put_back(effects)
@@ -381,12 +388,20 @@ class Element:
             if packets is None or any(task.fault for task in self.tasks):
                 return self._tell(digest, 0, -1, hint, boundary)
         mine = packets.pop(self.index, b"")
-        found = transport.small(self.superstep, digest, hint, packets)
-        if found is None:
-            small = [effect_of(effect) for effects in taken for effect in effects] if boundary is None else ()
-            return boundary or Boundary(self, small), transport.headers()
-        came, self.hint = found
-        if mine or boundary or came:
+        leaving = sum(block.nbytes for k, some in blocks.items() for block in some if k != self.index) if blocks else 0
+        found = transport.small(self.superstep, digest, hint, packets, leaving)
+        large = blocks or (found is not None and found[2])
+        if found is None or (large and (boundary or not all(map(holds_records, found[0].values())))):
+            issued = [effect_of(effect) for effects in taken for effect in effects] if boundary is None else ()
+            return boundary or Boundary(self, issued), transport.headers()
+        came, self.hint, _ = found
+        if large:
+            deliver_blocks(self, {**came, self.index: mine}, blocks)
+            for effects in taken:
+                for kind, _, _, _, data, _ in effects:
+                    if kind == COPIED:
+                        self.staging.give_back(data)
+        elif mine or boundary or came:
             texts = deliver_small(self, {**came, self.index: mine}, boundary.here if boundary else ())
             if texts:
                 self.console.show(texts)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bsp.transport.compiled import copy
+from bsp.values.memory import at_page
 from bsp.values.payload import is_abstract
 
 KEPT_BYTES = 32 << 20
@@ -39,9 +40,9 @@ class Staging:
             block = blocks.pop()
             self._kept -= size
         else:
-            block = np.empty(size, np.uint8)
+            block = at_page(size)
         held = block.view(dtype).reshape(array.shape)
-        if array.flags.c_contiguous:  # receivers have read the block, from other cores
+        if array.flags.c_contiguous:
             copy(block, array.reshape(-1).view(np.uint8))
         else:
             held[...] = array
@@ -51,9 +52,9 @@ class Staging:
         """Take the memory of a copy back for reuse.  Arrays that are not of `copy`, or small, are ignored."""
         if is_abstract(held):
             return
-        block = held.base
-        if held.nbytes < _SMALLEST or not isinstance(block, np.ndarray) or block.dtype != np.uint8:
+        base = held.base
+        if held.nbytes < _SMALLEST or not isinstance(base, np.ndarray) or base.dtype != np.uint8:
             return
-        if self._kept + block.nbytes <= KEPT_BYTES:
-            self._free.setdefault(block.nbytes, []).append(block)
-            self._kept += block.nbytes
+        if self._kept + held.nbytes <= KEPT_BYTES:
+            self._free.setdefault(held.nbytes, []).append(held.reshape(-1).view(np.uint8))
+            self._kept += held.nbytes

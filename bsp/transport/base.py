@@ -15,7 +15,8 @@ import numpy as np
 from bsp.cost.choice import Choice
 from bsp.transport.header import Header
 
-SmallPackets = tuple[Mapping[int, bytes | memoryview], int]  # by the other element; the largest hint
+# by the other element; the largest hint; whether blocks follow from another one
+SmallPackets = tuple[Mapping[int, bytes | memoryview], int, bool]
 Blocks = dict[int, list[np.ndarray]]  # by the other element: uint8 arrays in an agreed order
 
 
@@ -36,10 +37,13 @@ class Transport(Protocol):
     def agreed_clock(self) -> float:
         """Return element 0's clock at the time it reached the last boundary: the same value on every element."""
 
-    def small(self, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes]) -> SmallPackets | None:
+    def small(
+        self, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes], block_bytes: int
+    ) -> SmallPackets | None:
         """Exchange headers and packets that fit into slots, for an element with nothing else; return the others'.
 
         hint : of the calls here; the largest of all elements is returned with the packets.
+        block_bytes : what follows as blocks, for all other elements together.
         Collective: the other elements call this or `control`.
         Returns None if another element has more, or a fault: `headers` and `packets` follow, as after `control`.
         """
@@ -93,10 +97,12 @@ class Solo:
         """Return the clock at the last boundary."""
         return self._agreed
 
-    def small(self, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes]) -> SmallPackets | None:
+    def small(
+        self, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes], block_bytes: int
+    ) -> SmallPackets | None:
         """Return no packets, since there are no other elements, and the hint."""
         self._agreed = time.perf_counter() - self._began
-        return {}, hint
+        return {}, hint, False
 
     def headers(self) -> list[Header]:
         """Return no headers: there are no other elements."""

@@ -1,4 +1,4 @@
-/* In C: the small superstep (records.pack and records.apply, slots.fill and slots.read) and copies.copy, whose
+/* In C: the short superstep (records.pack, apply, places and meeting; slots.fill and read) and copies.copy, whose
  * docstrings say what they do.  Results are the same, byte for byte; tests/bsp/test_compiled.py compares them.  Layouts
  * are little-endian.
  */
@@ -14,7 +14,8 @@
 #error "records and headers are copied as they lie in memory, which must be little-endian"
 #endif
 
-enum { PUT = 1, VALUE = 2 };
+enum { PUT = 1, VALUE = 2, COPIED = 3, LENT = 4 };
+enum { BLOCKS = 64 }; /* the flag of a header */
 
 /* ---- records: a head, and the data ---- */
 
@@ -30,28 +31,52 @@ enum { ADDRESS = 12 };
 
 static PyObject *name_contexts, *name_coarrays, *name_raw;
 
-/* One small effect, as borrowed references and numbers. */
+/* One effect, as borrowed references and numbers. */
 typedef struct {
     long kind, dest;
     const char *address, *data;
+    PyObject *block; /* what follows the packets; NULL if the data are in the record */
     Py_ssize_t size;
     unsigned long long start; /* of a put in its coarray; of a value, the end of the range of pids */
 } Small;
+
+static int is_block(long kind)
+{
+    return kind == COPIED || kind == LENT;
+}
+
+/* Return the bytes that follow the head of a record in its packet. */
+static Py_ssize_t inlined(long kind, Py_ssize_t size)
+{
+    return is_block(kind) ? 0 : size;
+}
 
 /* Read a tuple (kind, dest, address, start, data, coarray).  Return 0, or -1 with an exception. */
 static int read_small(PyObject *effect, Small *small)
 {
     PyObject *address = PyTuple_GET_ITEM(effect, 2), *data = PyTuple_GET_ITEM(effect, 4);
+    Py_buffer bytes;
     small->kind = PyLong_AsLong(PyTuple_GET_ITEM(effect, 0));
     small->dest = PyLong_AsLong(PyTuple_GET_ITEM(effect, 1));
     small->start = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(effect, 3));
     if (PyErr_Occurred())
         return -1;
-    if (!PyBytes_Check(address) || PyBytes_GET_SIZE(address) != ADDRESS || !PyBytes_Check(data)) {
+    if (!PyBytes_Check(address) || PyBytes_GET_SIZE(address) != ADDRESS
+        || !(is_block(small->kind) || PyBytes_Check(data))) {
         PyErr_SetString(PyExc_TypeError, "a small effect has 12 bytes of address, and bytes of data");
         return -1;
     }
     small->address = PyBytes_AS_STRING(address);
+    small->block = NULL;
+    if (is_block(small->kind)) {
+        if (PyObject_GetBuffer(data, &bytes, PyBUF_SIMPLE))
+            return -1;
+        small->block = data;
+        small->data = NULL;
+        small->size = bytes.len;
+        PyBuffer_Release(&bytes);
+        return 0;
+    }
     small->data = PyBytes_AS_STRING(data);
     small->size = PyBytes_GET_SIZE(data);
     return 0;
@@ -106,7 +131,7 @@ static int walk(PyObject *outboxes, PyObject *owner, Py_ssize_t elements, Visit 
 /* Add the size of a record to that of its packet. */
 static int add_size(void *state, Py_ssize_t element, const Small *small)
 {
-    ((Py_ssize_t *)state)[element] += (Py_ssize_t)sizeof(Head) + small->size;
+    ((Py_ssize_t *)state)[element] += (Py_ssize_t)sizeof(Head) + inlined(small->kind, small->size);
     return 0;
 }
 
@@ -115,11 +140,30 @@ typedef struct {
     char *at, *end;
 } Place;
 
-/* Write a record into its packet. */
+/* Append to the list of an element in a dictionary of lists; return 0, or -1 with an exception. */
+static int append_to(PyObject *lists, Py_ssize_t element, PyObject *item)
+{
+    PyObject *number = PyLong_FromSsize_t(element), *fresh = PyList_New(0);
+    PyObject *list = number && fresh ? PyDict_SetDefault(lists, number, fresh) : NULL; /* borrowed */
+    int failed = !list || PyList_Append(list, item);
+    Py_XDECREF(number);
+    Py_XDECREF(fresh);
+    return failed ? -1 : 0;
+}
+
+/* What is written: packets by element, and a dictionary of blocks. */
+typedef struct {
+    Place *places;
+    PyObject *blocks;
+} Written;
+
+/* Write a record into its packet, and add its block to those of the element. */
 static int write_record(void *state, Py_ssize_t element, const Small *small)
 {
-    Place *place = (Place *)state + element;
-    if (place->end - place->at < (Py_ssize_t)sizeof(Head) + small->size) {
+    Written *written = state;
+    Place *place = written->places + element;
+    Py_ssize_t size = inlined(small->kind, small->size);
+    if (place->end - place->at < (Py_ssize_t)sizeof(Head) + size) {
         PyErr_SetString(PyExc_RuntimeError, "an outbox has changed while it was packed");
         return -1;
     }
@@ -127,9 +171,10 @@ static int write_record(void *state, Py_ssize_t element, const Small *small)
                  .start = small->start};
     memcpy(&head.context, small->address, ADDRESS);
     memcpy(place->at, &head, sizeof head);
-    memcpy(place->at + sizeof head, small->data, small->size);
-    place->at += sizeof head + small->size;
-    return 0;
+    if (size)
+        memcpy(place->at + sizeof head, small->data, size);
+    place->at += sizeof head + size;
+    return small->block ? append_to(written->blocks, element, small->block) : 0;
 }
 
 /* Add packets whose contents are not yet written; return 0, or -1 with an exception. */
@@ -154,9 +199,10 @@ static int add_packets(PyObject *packets, const Py_ssize_t *sizes, Py_ssize_t el
 
 static PyObject *pack(PyObject *Py_UNUSED(self), PyObject *args)
 {
-    PyObject *outboxes, *owner;
+    PyObject *outboxes, *owner, *blocks;
     Py_ssize_t elements, index, room;
-    if (!PyArg_ParseTuple(args, "O!O!nnn", &PyList_Type, &outboxes, &PyList_Type, &owner, &elements, &index, &room))
+    if (!PyArg_ParseTuple(args, "O!O!nnnO!", &PyList_Type, &outboxes, &PyList_Type, &owner, &elements, &index, &room,
+                          &PyDict_Type, &blocks))
         return NULL;
     PyObject *packets = PyDict_New();
     Py_ssize_t *sizes = PyMem_Calloc(elements, sizeof *sizes);
@@ -169,10 +215,11 @@ static PyObject *pack(PyObject *Py_UNUSED(self), PyObject *args)
     for (Py_ssize_t k = 0; !other && k < elements; k++)
         other = k != index && sizes[k] > room;
     if (!other) {
+        Written written = {places, blocks};
         if (add_packets(packets, sizes, elements, places))
             other = -1;
         else
-            other = walk(outboxes, owner, elements, write_record, places);
+            other = walk(outboxes, owner, elements, write_record, &written);
         for (Py_ssize_t k = 0; other >= 0 && k < elements; k++)
             if (other || places[k].at != places[k].end) {
                 PyErr_SetString(PyExc_RuntimeError, "an outbox has changed while it was packed");
@@ -208,62 +255,201 @@ static PyObject *memory_of(PyObject *tasks, Py_ssize_t place, const Head *head)
     return memory;
 }
 
+/* Return the memory of the coarray that a put writes to, as a new reference, and its buffer; NULL with an exception. */
+static PyObject *target_of(PyObject *tasks, Py_ssize_t first, const Head *head, Py_buffer *buffer)
+{
+    PyObject *memory = memory_of(tasks, head->dest - first, head);
+    if (!memory)
+        return NULL;
+    if (PyObject_GetBuffer(memory, buffer, PyBUF_WRITABLE)) {
+        Py_DECREF(memory);
+        return NULL;
+    }
+    if (head->start > (uint64_t)buffer->len || head->size > (uint64_t)buffer->len - head->start) {
+        PyBuffer_Release(buffer);
+        Py_DECREF(memory);
+        PyErr_SetString(PyExc_IndexError, "a put runs past its coarray");
+        return NULL;
+    }
+    return memory;
+}
+
 /* Write the data of a put; return 0, or -1 with an exception. */
 static int write_put(PyObject *tasks, Py_ssize_t first, const Head *head, const char *data)
 {
     Py_buffer buffer;
-    PyObject *memory = memory_of(tasks, head->dest - first, head);
+    PyObject *memory = target_of(tasks, first, head, &buffer);
     if (!memory)
         return -1;
-    int failed = PyObject_GetBuffer(memory, &buffer, PyBUF_WRITABLE);
-    Py_DECREF(memory);
-    if (failed)
-        return -1;
-    if (head->start > (uint64_t)buffer.len || head->size > (uint64_t)buffer.len - head->start) {
-        PyErr_SetString(PyExc_IndexError, "a put runs past its coarray");
-        failed = -1;
-    } else
-        memcpy((char *)buffer.buf + head->start, data, head->size);
+    memcpy((char *)buffer.buf + head->start, data, head->size);
     PyBuffer_Release(&buffer);
-    return failed;
+    Py_DECREF(memory);
+    return 0;
+}
+
+/* Write a block that is not yet in its place; return 0, or -1 with an exception. */
+static int write_block(PyObject *tasks, Py_ssize_t first, const Head *head, PyObject *block)
+{
+    Py_buffer bytes;
+    if (block == Py_None)
+        return 0;
+    if (PyObject_GetBuffer(block, &bytes, PyBUF_SIMPLE))
+        return -1;
+    int failed = bytes.len != (Py_ssize_t)head->size;
+    if (failed)
+        PyErr_SetString(PyExc_ValueError, "a block has another size than its record");
+    else
+        failed = write_put(tasks, first, head, bytes.buf);
+    PyBuffer_Release(&bytes);
+    return failed ? -1 : 0;
+}
+
+/* Read the next record of a packet, and move on.  Return 1, 0 at the end of the packet, or -1 with an exception. */
+static int next_record(const Py_buffer *packet, Py_ssize_t *at, Head *head, const char **data)
+{
+    if (*at == packet->len)
+        return 0;
+    Py_ssize_t left = packet->len - *at - (Py_ssize_t)sizeof *head;
+    if (left >= 0) {
+        memcpy(head, (char *)packet->buf + *at, sizeof *head);
+        *data = (char *)packet->buf + *at + sizeof *head;
+        Py_ssize_t size = inlined(head->kind, head->size);
+        *at += (Py_ssize_t)sizeof *head + size;
+        left -= size;
+    }
+    if (left < 0)
+        PyErr_SetString(PyExc_ValueError, "a packet ends inside a record");
+    return left < 0 ? -1 : 1;
 }
 
 static PyObject *apply(PyObject *Py_UNUSED(self), PyObject *args)
 {
     Py_buffer packet;
-    PyObject *tasks, *values, *result = NULL;
-    Py_ssize_t first;
-    if (!PyArg_ParseTuple(args, "y*O!nO!", &packet, &PyList_Type, &tasks, &first, &PyDict_Type, &values))
+    PyObject *tasks, *values, *blocks;
+    Py_ssize_t first, at = 0, taken = 0;
+    if (!PyArg_ParseTuple(args, "y*O!nO!O!", &packet, &PyList_Type, &tasks, &first, &PyDict_Type, &values, &PyList_Type,
+                          &blocks))
         return NULL;
-    for (Py_ssize_t at = 0; at < packet.len;) {
-        Head head;
-        if (packet.len - at < (Py_ssize_t)sizeof head)
-            goto cut;
-        memcpy(&head, (char *)packet.buf + at, sizeof head);
-        const char *data = (char *)packet.buf + at + sizeof head;
-        at += sizeof head;
-        if (packet.len - at < (Py_ssize_t)head.size)
-            goto cut;
-        at += head.size;
+    Head head;
+    const char *data;
+    int more;
+    while ((more = next_record(&packet, &at, &head, &data)) > 0) {
+        int failed;
         if (head.kind == PUT) {
-            if (write_put(tasks, first, &head, data))
-                goto done;
-        } else {
+            failed = write_put(tasks, first, &head, data);
+        } else if (!is_block(head.kind)) {
             PyObject *source = PyLong_FromLong(head.source), *value = PyBytes_FromStringAndSize(data, head.size);
-            int failed = !source || !value || PyDict_SetItem(values, source, value);
+            failed = !source || !value || PyDict_SetItem(values, source, value);
             Py_XDECREF(source);
             Py_XDECREF(value);
-            if (failed)
-                goto done;
+        } else if (taken < PyList_GET_SIZE(blocks)) {
+            failed = write_block(tasks, first, &head, PyList_GET_ITEM(blocks, taken++));
+        } else {
+            PyErr_SetString(PyExc_ValueError, "a record has no block");
+            failed = 1;
+        }
+        if (failed) {
+            more = -1;
+            break;
         }
     }
-    result = Py_NewRef(Py_None);
-    goto done;
-cut:
-    PyErr_SetString(PyExc_ValueError, "a packet ends inside a record");
-done:
     PyBuffer_Release(&packet);
-    return result;
+    if (!more && taken < PyList_GET_SIZE(blocks)) {
+        PyErr_SetString(PyExc_ValueError, "a block has no record");
+        more = -1;
+    }
+    return more ? NULL : Py_NewRef(Py_None);
+}
+
+/* Return (address, address after it, the place of a block or None) of a put; NULL with an exception. */
+static PyObject *place_of(PyObject *tasks, Py_ssize_t first, const Head *head)
+{
+    Py_buffer buffer;
+    PyObject *memory = target_of(tasks, first, head, &buffer);
+    if (!memory)
+        return NULL;
+    unsigned long long address = (unsigned long long)(uintptr_t)buffer.buf + head->start;
+    PyBuffer_Release(&buffer);
+    PyObject *block = is_block(head->kind) ? PySequence_GetSlice(memory, head->start, head->start + head->size)
+                                           : Py_NewRef(Py_None);
+    Py_DECREF(memory);
+    return block ? Py_BuildValue("KKN", address, address + head->size, block) : NULL;
+}
+
+static PyObject *places(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    Py_buffer packet;
+    PyObject *tasks;
+    Py_ssize_t first, at = 0;
+    if (!PyArg_ParseTuple(args, "y*O!n", &packet, &PyList_Type, &tasks, &first))
+        return NULL;
+    PyObject *found = PyList_New(0);
+    Head head;
+    const char *data;
+    int more = found ? 0 : -1;
+    while (found && (more = next_record(&packet, &at, &head, &data)) > 0) {
+        if (head.kind == VALUE)
+            continue;
+        PyObject *place = place_of(tasks, first, &head);
+        int failed = !place || PyList_Append(found, place);
+        Py_XDECREF(place);
+        if (failed) {
+            more = -1;
+            break;
+        }
+    }
+    PyBuffer_Release(&packet);
+    if (more)
+        Py_CLEAR(found);
+    return found;
+}
+
+/* Read a list of pairs of addresses into an array of twice as many; NULL with an exception. */
+static unsigned long long *read_ranges(PyObject *ranges)
+{
+    Py_ssize_t count = PyList_GET_SIZE(ranges);
+    unsigned long long *ends = PyMem_Calloc(count ? 2 * count : 1, sizeof *ends);
+    if (!ends)
+        return (unsigned long long *)PyErr_NoMemory();
+    for (Py_ssize_t r = 0; r < count; r++)
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(ranges, r), "KK", ends + 2 * r, ends + 2 * r + 1)) {
+            PyMem_Free(ends);
+            return NULL;
+        }
+    return ends;
+}
+
+/* Return 1 if a block shares memory with one of the ranges, 0 if not, -1 with an exception. */
+static int meets(PyObject *block, const unsigned long long *ends, Py_ssize_t count)
+{
+    Py_buffer bytes;
+    if (PyObject_GetBuffer(block, &bytes, PyBUF_SIMPLE))
+        return -1;
+    unsigned long long start = (uintptr_t)bytes.buf, stop = start + bytes.len;
+    PyBuffer_Release(&bytes);
+    for (Py_ssize_t r = 0; r < count; r++)
+        if ((ends[2 * r] > start ? ends[2 * r] : start) < (ends[2 * r + 1] < stop ? ends[2 * r + 1] : stop))
+            return 1;
+    return 0;
+}
+
+static PyObject *meeting(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    PyObject *blocks, *ranges;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyList_Type, &blocks, &PyList_Type, &ranges))
+        return NULL;
+    Py_ssize_t count = PyList_GET_SIZE(ranges);
+    unsigned long long *ends = read_ranges(ranges);
+    PyObject *met = ends ? PyList_New(0) : NULL;
+    for (Py_ssize_t b = 0; met && b < PyList_GET_SIZE(blocks); b++) {
+        int does = meets(PyList_GET_ITEM(blocks, b), ends, count);
+        PyObject *number = does > 0 ? PyLong_FromSsize_t(b) : NULL;
+        if (does < 0 || (does && (!number || PyList_Append(met, number))))
+            Py_CLEAR(met);
+        Py_XDECREF(number);
+    }
+    PyMem_Free(ends);
+    return met;
 }
 
 /* ---- slots: a header, and a packet behind it ---- */
@@ -285,11 +471,13 @@ static PyObject *fill(PyObject *Py_UNUSED(self), PyObject *args)
     unsigned long superstep;
     const char *digest;
     Header header = {.bad_pid = -1};
-    unsigned long long hint;
-    if (!PyArg_ParseTuple(args, "O!ndky#KO!", &PyByteArray_Type, &slots, &slot, &header.clock, &superstep, &digest,
-                          &count, &hint, &PyDict_Type, &packets))
+    unsigned long long hint, block_bytes;
+    if (!PyArg_ParseTuple(args, "O!ndky#KO!K", &PyByteArray_Type, &slots, &slot, &header.clock, &superstep, &digest,
+                          &count, &hint, &PyDict_Type, &packets, &block_bytes))
         return NULL;
     header.hint = hint;
+    header.flags = block_bytes ? BLOCKS : 0;
+    header.row_total = block_bytes;
     if (slot < (Py_ssize_t)sizeof header || count != sizeof header.digest)
         return PyErr_Format(PyExc_ValueError, "slots of %zd bytes, a digest of %zd", slot, count);
     Py_ssize_t elements = PyByteArray_GET_SIZE(slots) / slot;
@@ -326,6 +514,7 @@ static PyObject *read_slots(PyObject *Py_UNUSED(self), PyObject *args)
     unsigned long superstep;
     const char *digest;
     uint64_t longest = 0, hint = 0;
+    int blocks = 0;
     if (!PyArg_ParseTuple(args, "O!nnky#", &PyByteArray_Type, &slots, &slot, &index, &superstep, &digest, &count))
         return NULL;
     Header header;
@@ -337,11 +526,12 @@ static PyObject *read_slots(PyObject *Py_UNUSED(self), PyObject *args)
         if (k == index)
             continue;
         memcpy(&header, in, sizeof header);
-        if (header.flags || header.superstep != (uint32_t)superstep
+        if (header.flags & ~BLOCKS || header.superstep != (uint32_t)superstep
             || memcmp(header.digest, digest, sizeof header.digest)) {
             Py_DECREF(found);
             Py_RETURN_NONE;
         }
+        blocks = blocks || header.flags;
         if (header.row_max > longest)
             longest = header.row_max;
         if (header.hint > hint)
@@ -360,12 +550,16 @@ static PyObject *read_slots(PyObject *Py_UNUSED(self), PyObject *args)
         Py_XDECREF(number);
         Py_XDECREF(packet);
     }
-    return found ? Py_BuildValue("NKK", found, (unsigned long long)longest, (unsigned long long)hint) : NULL;
+    return found ? Py_BuildValue("NKKO", found, (unsigned long long)longest, (unsigned long long)hint,
+                                 blocks ? Py_True : Py_False)
+                 : NULL;
 }
 
 /* ---- copies ---- */
 
-/* Copy past the caches.  An ordinary store first fetches its line, and takes it from the core that has read it last. */
+enum { PAST = 8 << 20 }; /* bytes of a copy that goes past the caches: the receiver would not find it there */
+
+/* Copy past the caches.  An ordinary store first fetches its line. */
 static void copy_past(char *to, const char *from, size_t size)
 {
 #ifdef __SSE2__
@@ -389,7 +583,10 @@ static PyObject *copy(PyObject *self, PyObject *args)
         return NULL;
     if (to.len == from.len) {
         Py_BEGIN_ALLOW_THREADS
-        copy_past(to.buf, from.buf, to.len);
+        if (to.len < PAST)
+            memcpy(to.buf, from.buf, to.len);
+        else
+            copy_past(to.buf, from.buf, to.len);
         Py_END_ALLOW_THREADS
     } else {
         PyErr_Format(PyExc_ValueError, "%zd bytes into the place of %zd", from.len, to.len);
@@ -405,13 +602,15 @@ static PyMethodDef functions[] = {
     {"copy", copy, METH_VARARGS, "copies.copy in C."},
     {"pack", pack, METH_VARARGS, "records.pack in C."},
     {"apply", apply, METH_VARARGS, "records.apply in C."},
+    {"meeting", meeting, METH_VARARGS, "records.meeting in C."},
+    {"places", places, METH_VARARGS, "records.places in C."},
     {"fill", fill, METH_VARARGS, "slots.fill in C."},
     {"read", read_slots, METH_VARARGS, "slots.read in C."},
     {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, .m_name = "_compiled", .m_doc = "The small superstep in C.", .m_size = -1, .m_methods = functions,
+    PyModuleDef_HEAD_INIT, .m_name = "_compiled", .m_doc = "The short superstep in C.", .m_size = -1, .m_methods = functions,
 };
 
 PyMODINIT_FUNC PyInit__compiled(void)

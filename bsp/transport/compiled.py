@@ -11,7 +11,7 @@ if os.environ.get("BSP_PURE_PYTHON"):
     COMPILED = False
 else:
     try:
-        from bsp.transport._compiled import apply, copy, fill, pack, read
+        from bsp.transport._compiled import apply, copy, fill, meeting, pack, places, read
 
         COMPILED = True
     except ImportError:  # there was no compiler
@@ -20,6 +20,6 @@ else:
 if not COMPILED:
     from bsp.transport.copies import copy
     from bsp.transport.slots import fill, read
-    from bsp.values.records import apply, pack  # type: ignore[assignment]
+    from bsp.values.records import apply, meeting, pack, places  # type: ignore[assignment]
 
-__all__ = ["COMPILED", "apply", "copy", "fill", "pack", "read"]
+__all__ = ["COMPILED", "apply", "copy", "fill", "meeting", "pack", "places", "read"]

@@ -63,19 +63,25 @@ def pack_quiet(clock: float, superstep: int, digest: bytes) -> bytes:
     return _LAYOUT.pack(clock, superstep, 0, 0, digest, -1, 0, 0, 0, 0, 0)
 
 
-def pack_small(clock: float, superstep: int, digest: bytes, hint: int, row: tuple[int, int, int]) -> bytes:
-    """Return the header of an element with nothing but small packets; `row` has their number, total and longest."""
+def pack_small(
+    clock: float, superstep: int, digest: bytes, hint: int, row: tuple[int, int, int], block_bytes: int
+) -> bytes:
+    """Return the header of an element with packets in slots; `row` has their number, total and longest."""
     count, total, longest = row
-    return _LAYOUT.pack(clock, superstep, 0, 0, digest, -1, count, hint, 0, total, longest)
+    flags = BLOCKS if block_bytes else 0
+    return _LAYOUT.pack(clock, superstep, flags, 0, digest, -1, count, hint, 0, total + block_bytes, longest)
 
 
-def small_inline(slots: bytearray, offset: int, superstep: int, digest: bytes) -> tuple[int, int, int] | None:
-    """Return the sizes of the packet in the slot and of its sender's longest, and its hint; None if there is more.
+def small_inline(slots: bytearray, offset: int, superstep: int, digest: bytes) -> tuple[int, int, int, bool] | None:
+    """Return the sizes of the packet in the slot and of its sender's longest, its hint, and whether blocks follow.
 
     superstep, digest : those of a sender at the same boundary.
+    Returns None if the sender has more.
     """
     _, at, flags, inline, called, _, _, hint, _, _, longest = _LAYOUT.unpack_from(slots, offset)
-    return None if flags or called != digest or at != superstep else (inline, longest, hint)
+    if flags & ~BLOCKS or called != digest or at != superstep:
+        return None
+    return inline, longest, hint, bool(flags)
 
 
 def unpack(slots: bytearray, offset: int) -> Header:

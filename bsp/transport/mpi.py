@@ -59,7 +59,7 @@ class MpiTransport:
         self._alltoall = self.comm.Alltoall
         self._slots: dict[int, tuple[bytearray, bytearray, Any, Any, list[int]]] = {}
         self._use(_SLOTS[0])
-        self._clock = self._into  # the slots of the last exchange, if `_headers` is None
+        self._came = self._into, self._offsets  # the slots of the last exchange
         self._headers: list[Header] | None = None
         self._bodies: dict[int, bytes] = {}
         self._began = 0.0
@@ -90,29 +90,31 @@ class MpiTransport:
 
     def agreed_clock(self) -> float:
         """Return element 0's clock as it was sent at the last boundary."""
-        return clock_of(self._clock) if self._headers is None else self._headers[0].clock
+        return clock_of(self._came[0]) if self._headers is None else self._headers[0].clock
 
-    def small(self, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes]) -> SmallPackets | None:
+    def small(
+        self, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes], block_bytes: int
+    ) -> SmallPackets | None:
         """Exchange headers and packets that fit into slots, for an element with nothing else; return the others'."""
         slot = self._slot
-        mine = fill(self._out, slot, perf_counter() - self._began, superstep, digest, hint, packets)
+        mine = fill(self._out, slot, perf_counter() - self._began, superstep, digest, hint, packets, block_bytes)
         self._alltoall(self._out_spec, self._into_spec)
         self._headers = None
-        self._clock = self._into
+        self._came = self._into, self._offsets
         self._bodies = {}
         came = read(self._into, slot, self.index, superstep, digest)
         if came is None:
             return None
-        found, theirs, hints = came
+        found, theirs, hints, blocks = came
         if mine or theirs:
             self._fit(max(mine, theirs))
-        return found, max(hint, hints)
+        return found, max(hint, hints), blocks
 
     def headers(self) -> list[Header]:
         """Return the headers of the last exchange, by element."""
         if self._headers is None:
-            into = self._into
-            self._headers = [unpack(into, offset) for offset in self._offsets]
+            into, offsets = self._came
+            self._headers = [unpack(into, offset) for offset in offsets]
         return self._headers
 
     def room(self) -> int:
@@ -135,6 +137,7 @@ class MpiTransport:
                 set_body(out, offset, size)
                 self._bodies[k] = packet
         self._alltoall(self._out_spec, self._into_spec)
+        self._came = self._into, self._offsets
         into = self._into
         self._headers = [header if k == self.index else unpack(into, offset) for k, offset in enumerate(self._offsets)]
         return self._headers
@@ -142,14 +145,15 @@ class MpiTransport:
     def packets(self, flags: int) -> dict[int, bytes | memoryview]:
         """Return the packets received in the slots; then exchange the longer ones, and choose the next slot size."""
         headers = self.headers()
+        slots, offsets = self._came
         found: dict[int, bytes | memoryview] = {}
         longest = 0
         for k, header in enumerate(headers):
             if header.row_max > longest:
                 longest = header.row_max
             if header.inline:
-                start = self._offsets[k] + SIZE
-                found[k] = bytes(self._into[start : start + header.inline])
+                start = offsets[k] + SIZE
+                found[k] = bytes(slots[start : start + header.inline])
         if flags & BODY:
             out = {k: [np.frombuffer(body, np.uint8)] for k, body in self._bodies.items()}
             into = {k: [np.empty(header.body, np.uint8)] for k, header in enumerate(headers) if header.body}

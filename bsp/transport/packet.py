@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bsp.source import SourceLine
-from bsp.values.effects import Effect, Get, Put, PutEach, Row, Send, small_put
+from bsp.values.effects import Effect, Get, Put, PutEach, Row, Send, range_of
+from bsp.values.memory import LARGE, empty
 from bsp.values.payload import items_in
-from bsp.values.records import PUT, VALUE, each
+from bsp.values.records import COPIED, LENT, PUT, VALUE, each
 from bsp.values.region import Region
 
-DIRECT_BYTES = 1 << 15
+DIRECT_BYTES = LARGE
 
 _MARSHAL = 2  # the last version in which equal values have equal bytes, however often they are referenced
 _PUT, _PLAIN, _EACH, _GET, _SEND, _PICKLE, _ROW, _SMALL = range(8)
@@ -130,10 +131,15 @@ Record = tuple[Any, ...]
 
 def opened(data: bytes | memoryview) -> tuple[list[Record], list[tuple[int, bytes]]]:
     """Return the records and the texts in a packet."""
-    if data and data[0] in (PUT, VALUE):
+    if holds_records(data):
         return [(_SMALL, *record) for record in each(data)], []
     records, texts = marshal.loads(data)
     return records, texts
+
+
+def holds_records(data: bytes | memoryview) -> bool:
+    """Return whether a packet is one of `bsp.values.records`, and not marshalled."""
+    return bool(data) and data[0] in (PUT, VALUE, COPIED, LENT)
 
 
 def plain_put(record: Record) -> tuple[int, int, int, int, int, bytes] | None:
@@ -164,18 +170,24 @@ def decode(
     def values(inline: bytes | None, dtype: np.dtype[Any], count: int) -> np.ndarray:
         if inline is not None:
             return items_in(inline, dtype, count)
-        block = np.empty(count, dtype)
+        block = empty(count, dtype)
         awaited.append(block)
         return block
 
     for record in records:
         kind = record[0]
         if kind == _SMALL:
-            _, of_kind, context, coarray, source, dest, start, data = record
+            _, of_kind, context, coarray, source, dest, start, size, data = record
             if of_kind == VALUE:
                 effects.append(Send(source, range(dest, start), context, None, None, data, pooled=True))
-            else:
-                effects.append(small_put(dest, context, coarray, source, start, data, dtype_of(dest, context, coarray)))
+                continue
+            dtype = dtype_of(dest, context, coarray)
+            region = range_of(start, size, dtype)
+            known = items_in(data, dtype, region.shape[0]) if of_kind == PUT else _AWAITED
+            put = Put(source, dest, context, coarray, region, known, None)
+            if of_kind != PUT:
+                awaited.append(put)
+            effects.append(put)
         elif kind == _PLAIN:
             _, source, dest, context, coarray, start, stop, inline = record
             known = items_in(inline, dtype_of(dest, context, coarray), stop - start)

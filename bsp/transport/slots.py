@@ -1,7 +1,7 @@
 """Slots: a control exchange gives each element as many bytes, a header and the packet behind it.
 
-The functions here serve elements that have nothing but small packets.  They are the reference; `bsp.transport.compiled`
-has the same in C.
+The functions here serve elements that have nothing but packets that fit, and blocks that follow them.  They are the
+reference; `bsp.transport.compiled` has the same in C.
 """
 
 from __future__ import annotations
@@ -10,17 +10,25 @@ from bsp.transport.header import SIZE, pack_small, set_inline, small_inline
 
 
 def fill(
-    slots: bytearray, slot: int, clock: float, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes]
+    slots: bytearray,
+    slot: int,
+    clock: float,
+    superstep: int,
+    digest: bytes,
+    hint: int,
+    packets: dict[int, bytes],
+    block_bytes: int,
 ) -> int:
     """Write a header into every slot, and behind it the element's packet; return the length of the longest packet.
 
     slot : bytes of each slot, enough for every packet.  packets : by element; others get none.
+    block_bytes : what follows the packets as blocks, for all elements together.
     """
     sizes = list(map(len, packets.values()))
     longest = max(sizes, default=0)
     if longest > slot - SIZE or any(slot * k >= len(slots) for k in packets):
         raise ValueError(f"a packet does not fit into a slot of {slot} bytes")
-    header = pack_small(clock, superstep, digest, hint, (len(sizes), sum(sizes), longest))
+    header = pack_small(clock, superstep, digest, hint, (len(sizes), sum(sizes), longest), block_bytes)
     for offset in range(0, len(slots), slot):
         slots[offset : offset + SIZE] = header
     for k, packet in packets.items():
@@ -32,21 +40,24 @@ def fill(
 
 def read(
     slots: bytearray, slot: int, index: int, superstep: int, digest: bytes
-) -> tuple[dict[int, bytes], int, int] | None:
-    """Return the packets by element, the length of the longest that another one has sent to any, and the largest hint.
+) -> tuple[dict[int, bytes], int, int, bool] | None:
+    """Return what other elements than `index` have sent here, and what they say of all they send.
 
-    Returns None if another element than `index` has more than small packets, a fault, or is at another boundary.
+    That is: the packets by element, the length of the longest to any element, the largest hint, and whether blocks
+    follow.  Returns None if another element has more, a fault, or is at another boundary.
     """
     found: dict[int, bytes] = {}
     longest = hint = 0
+    blocks = False
     for k, offset in enumerate(range(0, len(slots), slot)):
         if k == index:
             continue
         sent = small_inline(slots, offset, superstep, digest)
         if sent is None:
             return None
-        inline, most, theirs = sent
+        inline, most, theirs, follow = sent
+        blocks = blocks or follow
         longest, hint = max(longest, most), max(hint, theirs)
         if inline:
             found[k] = bytes(slots[offset + SIZE : offset + SIZE + inline])
-    return found, longest, hint
+    return found, longest, hint, blocks

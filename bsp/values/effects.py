@@ -17,7 +17,7 @@ import numpy as np
 
 from bsp.source import NOWHERE, SourceLine
 from bsp.values.payload import items_in
-from bsp.values.records import VALUE, Small, parts_of
+from bsp.values.records import LENT, PUT, VALUE, Record, parts_of
 from bsp.values.region import Region
 
 
@@ -135,27 +135,29 @@ class ScalarPuts:
 Effect = Put | PutEach | Get | Send | Row
 
 
-def small_put(dest: int, context: int, coarray: int, source: int, start: int, data: bytes, dtype: np.dtype[Any]) -> Put:
-    """Return the put of bytes into a coarray of `dtype`, from byte `start` on."""
-    first = start // dtype.itemsize
-    values = items_in(data, dtype, len(data) // dtype.itemsize)
-    return Put(source, dest, context, coarray, Region(values.shape, first, first + values.size), values, None)
+def range_of(start: int, size: int, dtype: np.dtype[Any]) -> Region:
+    """Return the region of `size` bytes from byte `start` on."""
+    first, items = start // dtype.itemsize, size // dtype.itemsize
+    return Region((items,), first, first + items)
 
 
-def effect_of(small: Small) -> Effect:
-    """Return a small effect (`bsp.values.records`) as an object."""
-    kind, dest, address, start, data, coarray = small
+def effect_of(record: Record) -> Effect:
+    """Return the effect of a record (`bsp.values.records`) as an object."""
+    kind, dest, address, start, data, coarray = record
     context, index, source = parts_of(address)
     if kind == VALUE:
         return Send(source, range(dest, start), context, None, None, data, pooled=True)
-    return small_put(dest, context, index, source, start, data, coarray.dtype)
+    region = range_of(start, len(data), coarray.dtype)
+    # a view of a block keeps its base, by which the memory of copies is known
+    values = items_in(data, coarray.dtype, region.shape[0]) if kind == PUT else data.view(coarray.dtype)
+    return Put(source, dest, context, index, region, values, None, borrowed=kind == LENT)
 
 
 @dataclass(slots=True)
 class Outbox:
     """The effects that one process has issued in one context since its last boundary."""
 
-    effects: list[Effect | Deferred | ScalarPuts | Small] = field(default_factory=list)
+    effects: list[Effect | Deferred | ScalarPuts | Record] = field(default_factory=list)
 
     def take(self) -> list[Any]:
         """Return what has been issued, as it is, and empty the outbox."""

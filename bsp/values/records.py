@@ -1,14 +1,17 @@
-"""Small puts and small values for all, as records of bytes: a superstep of nothing else makes no other objects.
+"""Puts into one range and small values for all, as records of bytes: a superstep of these makes no other objects.
 
-Until the boundary a small effect is a tuple, `(kind, dest, address, start, data, coarray)`.
+Until the boundary such an effect is a tuple, `(kind, dest, address, start, data, coarray)`.
 
-kind : PUT, or VALUE for one that is given to all processes from `dest` to `start` - 1.
+kind : PUT for a small one; COPIED or LENT for one of DIRECT_BYTES (`bsp.transport.packet`) or more, whose bytes follow
+    the packets as a block, from a copy or from memory of the program's own; VALUE for a value that is given to all
+    processes from `dest` to `start` - 1.
 address : `address_of` the context, the coarray (0 for values) and the source.
 start : where the bytes of a put go in the memory of the coarray; of a value, the end of the range of pids.
+data : bytes; of a block an array of bytes.
 coarray : that of the source, None for a value.
 
-In a packet it is a head of 32 bytes and the data.  The functions here are the reference; where the package was
-installed with a C compiler, those of `compiled.c` take their place (`bsp.transport.compiled`).
+In a packet it is a head of 32 bytes and the data, if they are no block.  The functions here are the reference; where
+the package was installed with a C compiler, those of `compiled.c` take their place (`bsp.transport.compiled`).
 """
 
 from __future__ import annotations
@@ -17,9 +20,10 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-PUT, VALUE = 1, 2  # the first byte of a packet; one of marshalled records begins with another
+PUT, VALUE, COPIED, LENT = 1, 2, 3, 4  # the first byte of a packet; one of marshalled records begins with another
+LARGEST_BLOCK = (1 << 32) - 1  # bytes that the head of a record can tell
 
-Small = tuple[int, int, bytes, int, bytes, Any]
+Record = tuple[int, int, bytes, int, Any, Any]
 
 _ADDRESS = struct.Struct("<IIi")
 _HEAD = struct.Struct("<B 3x 12s i I Q")
@@ -37,12 +41,18 @@ def parts_of(address: bytes) -> tuple[int, int, int]:
 
 
 def pack(
-    outboxes: Sequence[list[Any]], owner: Sequence[int], elements: int, index: int, room: int
+    outboxes: Sequence[list[Any]],
+    owner: Sequence[int],
+    elements: int,
+    index: int,
+    room: int,
+    blocks: dict[int, list[Any]],
 ) -> dict[int, bytes] | None:
-    """Return the packet for each element, in their order; None if some effect is no small one, or a packet is too long.
+    """Return the packet for each element, in their order; None if some effect is no tuple, or a packet is too long.
 
     outboxes : the effects of the processes here, in the order of their pids.  owner : the element of each process.
     index : this element, whose own packet may have any length.  room : the longest packet for another one.
+    blocks : is given the blocks for each element, in the order of their records, unless None is returned.
     """
     packets: dict[int, list[bytes]] = {}
     for effects in outboxes:
@@ -50,39 +60,96 @@ def pack(
             if type(effect) is not tuple:
                 return None
             kind, dest, address, start, data, _ = effect
-            record = _HEAD.pack(kind, address, dest, len(data), start) + data
+            record = _HEAD.pack(kind, address, dest, len(data), start)
+            if kind in (PUT, VALUE):
+                record += data
             for k in range(owner[dest], elements) if kind == VALUE else (owner[dest],):
                 packets.setdefault(k, []).append(record)
     joined = {k: b"".join(packets[k]) for k in sorted(packets)}
-    return None if any(len(packet) > room for k, packet in joined.items() if k != index) else joined
+    if any(len(packet) > room for k, packet in joined.items() if k != index):
+        return None
+    for effects in outboxes:
+        for kind, dest, _, _, data, _ in effects:
+            if kind in (COPIED, LENT):
+                blocks.setdefault(owner[dest], []).append(data)
+    return joined
 
 
-def apply(packet: bytes, tasks: Sequence[Any], first: int, values: dict[int, Any]) -> None:
+def apply(packet: bytes, tasks: Sequence[Any], first: int, values: dict[int, Any], blocks: list[Any]) -> None:
     """Write the puts of a packet into their coarrays, and its values into `values`, by source, in their order.
 
     tasks : the processes here; their pids are consecutive, from `first`.
+    blocks : the bytes of each block of the packet; None for one that is in its place already.
     """
-    for kind, context, coarray, source, dest, start, data in each(packet):
-        if kind == PUT:
-            if not 0 <= dest - first < len(tasks):
-                raise IndexError(f"process {dest} is not here")
-            memory = tasks[dest - first].contexts[context].coarrays[coarray].raw
-            if start + len(data) > len(memory):
-                raise IndexError("a put runs past its coarray")
-            memory[start : start + len(data)] = memoryview(data)
-        else:
+    taken = 0
+    for kind, context, coarray, source, dest, start, size, data in each(packet):
+        if kind == VALUE:
             values[source] = data
+            continue
+        place = _memory(tasks, first, context, coarray, dest, start, size)[start : start + size]
+        if kind == PUT:
+            place[:] = memoryview(data)
+            continue
+        if taken == len(blocks):
+            raise ValueError("a record has no block")
+        block = blocks[taken]
+        taken += 1
+        if block is not None:
+            if len(block) != size:
+                raise ValueError("a block has another size than its record")
+            place[:] = memoryview(block)
+    if taken < len(blocks):
+        raise ValueError("a block has no record")
 
 
-def each(packet: bytes | memoryview) -> Iterator[tuple[int, int, int, int, int, int, bytes]]:
-    """Generate the records of a packet, as (kind, context, coarray, source, dest, start, data)."""
+def places(packet: bytes, tasks: Sequence[Any], first: int) -> list[tuple[int, int, Any]]:
+    """Return where the puts of a packet write, in their order: (address, address after it, the place of a block).
+
+    tasks, first : as for `apply`.  Small puts have None for a place.
+    """
+    found = []
+    for kind, context, coarray, _, dest, start, size, _ in each(packet):
+        if kind != VALUE:
+            memory = _memory(tasks, first, context, coarray, dest, start, size)
+            address = memory.__array_interface__["data"][0] + start
+            found.append((address, address + size, None if kind == PUT else memory[start : start + size]))
+    return found
+
+
+def meeting(blocks: Sequence[Any], ranges: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the numbers of the blocks that share memory with a range of addresses (the second exclusive)."""
+    met = []
+    for number, block in enumerate(blocks):
+        start = block.__array_interface__["data"][0]
+        stop = start + len(block)
+        if any(max(low, start) < min(high, stop) for low, high in ranges):
+            met.append(number)
+    return met
+
+
+def _memory(tasks: Sequence[Any], first: int, context: int, coarray: int, dest: int, start: int, size: int) -> Any:
+    """Return the memory of a coarray here, in which a put of `size` bytes from `start` on fits."""
+    if not 0 <= dest - first < len(tasks):
+        raise IndexError(f"process {dest} is not here")
+    memory = tasks[dest - first].contexts[context].coarrays[coarray].raw
+    if start + size > len(memory):
+        raise IndexError("a put runs past its coarray")
+    return memory
+
+
+def each(packet: bytes | memoryview) -> Iterator[tuple[int, int, int, int, int, int, int, bytes]]:
+    """Generate the records of a packet, as (kind, context, coarray, source, dest, start, size, data).
+
+    The data of a block are elsewhere: they are empty.
+    """
     at = 0
     while at < len(packet):
         if len(packet) - at < HEAD:
             raise ValueError("a packet ends inside a record")
         kind, address, dest, size, start = _HEAD.unpack_from(packet, at)
         at += HEAD
-        if len(packet) - at < size:
+        inline = size if kind in (PUT, VALUE) else 0
+        if len(packet) - at < inline:
             raise ValueError("a packet ends inside a record")
-        yield kind, *parts_of(address), dest, start, bytes(packet[at : at + size])
-        at += size
+        yield kind, *parts_of(address), dest, start, size, bytes(packet[at : at + inline])
+        at += inline

@@ -140,20 +140,23 @@ class AgentTransport:
         """Return all bundles but this one."""
         return [b for b in range(self.elements) if b != self.index]
 
-    def small(self, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes]) -> SmallPackets | None:
+    def small(
+        self, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes], block_bytes: int
+    ) -> SmallPackets | None:
         """Hold a control exchange for a bundle with small packets and nothing else; return those of the others."""
-        if packets or hint:
-            headers = self.control(h.Header(0.0, superstep, 0, 0, digest, -1, 0, hint, 0, 0, 0), packets)
+        if packets or hint or block_bytes:
+            flags = h.BLOCKS if block_bytes else 0
+            headers = self.control(h.Header(0.0, superstep, flags, 0, digest, -1, 0, hint, 0, 0, 0), packets)
         else:
             mine = h.pack_quiet(0.0, superstep, self._mixed(digest))
             self._came = self._exchange(dict.fromkeys(self._others(), mine))
             self._headers = []
             if all(data == mine for data in self._came.values()):
-                return {}, 0
+                return {}, 0, False
             self._read_headers(h.Header._make(h.unpack(bytearray(mine), 0)))
             headers = self._headers
         flags, most = h.combined(headers, headers[self.index])
-        return None if flags else (self.packets(flags), most)
+        return None if flags & ~h.BLOCKS else (self.packets(flags), most, bool(flags))
 
     def _mixed(self, digest: bytes) -> bytes:
         """Combine a boundary's digest with the number of heads passed, which must be equal on all processes (N10)."""

@@ -1,4 +1,4 @@
-"""The small superstep in C against the reference in Python: the same bytes, the same memory, the same refusals."""
+"""The short superstep in C against the reference in Python: the same bytes, the same memory, the same refusals."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import struct
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,9 +21,9 @@ import bsp
 from bsp.engine.staging import Staging
 from bsp.transport import copies, slots
 from bsp.transport.base import Solo
-from bsp.transport.header import SIZE, Header
+from bsp.transport.header import SIZE, Header, unpack
 from bsp.values import records
-from bsp.values.records import PUT, VALUE, address_of
+from bsp.values.records import COPIED, LENT, PUT, VALUE, address_of
 
 try:
     from bsp.transport import _compiled as compiled
@@ -45,7 +46,9 @@ def small_effects(draw: st.DrawFn) -> Any:
         return VALUE, draw(st.integers(0, 7)), address_of(1, 0, source), 8, data, None
     index = draw(st.integers(0, 2))
     start = draw(st.integers(0, SIZES[index]))
-    return PUT, draw(st.integers(0, 7)), address_of(0, index, source), start, data[: SIZES[index] - start], object()
+    kind, data = draw(st.sampled_from([PUT, COPIED, LENT])), data[: SIZES[index] - start]
+    values = data if kind == PUT else np.frombuffer(data, np.uint8)
+    return kind, draw(st.integers(0, 7)), address_of(0, index, source), start, values, object()
 
 
 outboxes = st.lists(st.lists(small_effects(), max_size=6), max_size=3)
@@ -62,27 +65,45 @@ def tasks_of(element: int) -> list[Any]:
     ]
 
 
-def applied(apply: Any, packet: bytes, element: int) -> tuple[list[bytes], list[tuple[int, bytes]]]:
+def applied(
+    apply: Any, packet: bytes, element: int, blocks: Sequence[Any] = ()
+) -> tuple[list[bytes], list[tuple[int, bytes]]]:
     tasks, values = tasks_of(element), {}
-    apply(packet, tasks, OWNER.index(element), values)
+    apply(packet, tasks, OWNER.index(element), values, list(blocks))
     return [x.raw.tobytes() for task in tasks for x in task.contexts[0].coarrays], list(values.items())
 
 
 @needs_c
 @given(outboxes, st.sampled_from([0, 52, 100, 1000]))
 def test_packets_and_what_they_write(posted: list[list[Any]], room: int) -> None:
-    expected = records.pack(posted, OWNER, 3, HERE, room)
-    packets = compiled.pack(posted, OWNER, 3, HERE, room)
+    expected_blocks: dict[int, list[Any]] = {}
+    blocks: dict[int, list[Any]] = {}
+    expected = records.pack(posted, OWNER, 3, HERE, room, expected_blocks)
+    packets = compiled.pack(posted, OWNER, 3, HERE, room, blocks)
     assert packets == expected
+    assert {k: list(map(id, some)) for k, some in blocks.items()} == {
+        k: list(map(id, some)) for k, some in expected_blocks.items()
+    }
     for element, packet in (packets or {}).items():
-        assert applied(compiled.apply, packet, element) == applied(records.apply, packet, element)
-        assert applied(compiled.apply, memoryview(packet), element) == applied(records.apply, packet, element)
+        some = blocks.get(element, [])
+        assert applied(compiled.apply, packet, element, some) == applied(records.apply, packet, element, some)
+        assert applied(compiled.apply, memoryview(packet), element, some) == applied(
+            records.apply, packet, element, some
+        )
+        tasks, first = tasks_of(element), OWNER.index(element)
+        found = compiled.places(packet, tasks, first)
+        for (start, stop, place), (at, end, known) in zip(found, records.places(packet, tasks, first), strict=True):
+            assert (start, stop, place is None) == (at, end, known is None)
+            if place is not None:
+                assert place.nbytes == stop - start
+                assert not place.size or place.__array_interface__["data"][0] == start
 
 
 @given(outboxes)
 def test_records_are_the_effects_in_their_order(posted: list[list[Any]]) -> None:
     """An oracle that knows nothing of bytes: walk over the effects, and write each."""
-    packets = records.pack(posted, OWNER, 3, HERE, 10_000)
+    blocks: dict[int, list[Any]] = {}
+    packets = records.pack(posted, OWNER, 3, HERE, 10_000, blocks)
     assert packets is not None
     for element in range(3):
         memory = {pid: [bytearray(n) for n in SIZES] for pid, owner in enumerate(OWNER) if owner == element}
@@ -91,20 +112,34 @@ def test_records_are_the_effects_in_their_order(posted: list[list[Any]]) -> None
             _, index, source = struct.unpack("<IIi", address)
             if kind == VALUE and element >= OWNER[dest]:
                 values[source] = data
-            elif kind == PUT and OWNER[dest] == element:
-                memory[dest][index][start : start + len(data)] = data
+            elif kind != VALUE and OWNER[dest] == element:
+                memory[dest][index][start : start + len(data)] = bytes(data)
         flat = [bytes(x) for coarrays in memory.values() for x in coarrays]
-        assert applied(records.apply, packets.get(element, b""), element) == (flat, list(values.items()))
+        found = applied(records.apply, packets.get(element, b""), element, blocks.get(element, []))
+        assert found == (flat, list(values.items()))
+
+
+@pytest.mark.parametrize("meeting", [records.meeting, pytest.param(getattr(compiled, "meeting", None), marks=needs_c)])
+@given(st.data())
+def test_blocks_that_share_memory_with_what_is_written(meeting: Any, data: st.DataObject) -> None:
+    memory = np.zeros(12, np.uint8)
+    base = memory.__array_interface__["data"][0]
+    parts = st.tuples(st.integers(0, 12), st.integers(0, 12)).map(sorted)
+    held, written = data.draw(st.lists(parts, max_size=4)), data.draw(st.lists(parts, max_size=4))
+    taken = {k for low, high in written for k in range(low, high)}
+    blocks = [memory[low:high] for low, high in held]
+    found = meeting(blocks, [(base + low, base + high) for low, high in written])
+    assert found == [n for n, (low, high) in enumerate(held) if taken & set(range(low, high))]
 
 
 @needs_c
 def test_effects_of_other_kinds_have_no_packets() -> None:
     small = PUT, 0, address_of(0, 1, 3), 0, b"12345678", object()
     for pack in (records.pack, compiled.pack):
-        assert pack([[small, object()]], OWNER, 3, HERE, 1000) is None
-        assert pack([[small]], OWNER, 3, HERE, 39) is None
-        assert set(pack([[small]], OWNER, 3, HERE, 40)) == {0}
-        assert set(pack([[small]], OWNER, 3, 0, 0)) == {0}, "the own packet may have any length"
+        assert pack([[small, object()]], OWNER, 3, HERE, 1000, {}) is None
+        assert pack([[small]], OWNER, 3, HERE, 39, {}) is None
+        assert set(pack([[small]], OWNER, 3, HERE, 40, {})) == {0}
+        assert set(pack([[small]], OWNER, 3, 0, 0, {})) == {0}, "the own packet may have any length"
 
 
 BOTH = [pytest.param(compiled, marks=needs_c, id="C"), pytest.param(None, id="Python")]
@@ -113,28 +148,47 @@ BOTH = [pytest.param(compiled, marks=needs_c, id="C"), pytest.param(None, id="Py
 @pytest.mark.parametrize("part", BOTH)
 def test_what_is_damaged_is_refused(part: Any) -> None:
     apply, fill = (part.apply, part.fill) if part else (records.apply, slots.fill)
-    packet = records.pack([[(PUT, 0, address_of(0, 1, 3), 0, b"12345678", None)]], OWNER, 3, HERE, 1000)[0]
+    packet = records.pack([[(PUT, 0, address_of(0, 1, 3), 0, b"12345678", None)]], OWNER, 3, HERE, 1000, {})[0]
     with pytest.raises(ValueError, match="ends inside a record"):
         applied(apply, packet[:-1], 0)
     with pytest.raises(ValueError, match="ends inside a record"):
         applied(apply, packet[:20], 0)
-    past = records.pack([[(PUT, 0, address_of(0, 1, 3), 1, b"12345678", None)]], OWNER, 3, HERE, 1000)[0]
+    past = records.pack([[(PUT, 0, address_of(0, 1, 3), 1, b"12345678", None)]], OWNER, 3, HERE, 1000, {})[0]
     with pytest.raises(IndexError, match="runs past"):
         applied(apply, past, 0)
     with pytest.raises(IndexError, match="not here"):
         applied(apply, packet, 2)
+    block = np.ones(8, np.uint8)
+    packet = records.pack([[(COPIED, 0, address_of(0, 1, 3), 0, block, None)]], OWNER, 3, HERE, 1000, {})[0]
+    with pytest.raises(ValueError, match="no block"):
+        applied(apply, packet, 0)
+    with pytest.raises(ValueError, match="no record"):
+        applied(apply, packet, 0, [block, block])
+    with pytest.raises(ValueError, match="another size"):
+        applied(apply, packet, 0, [block[:7]])
+    assert not any(map(any, applied(apply, packet, 0, [None])[0])), "a block in its place is not written again"
+    past = records.pack([[(LENT, 0, address_of(0, 1, 3), 1, block, None)]], OWNER, 3, HERE, 1000, {})[0]
+    find = part.places if part else records.places
+    with pytest.raises(IndexError, match="runs past"):
+        find(past, tasks_of(0), 0)
+    with pytest.raises(IndexError, match="not here"):
+        find(packet, tasks_of(2), OWNER.index(2))
+    with pytest.raises(ValueError, match="ends inside a record"):
+        find(packet[:20], tasks_of(0), 0)
     with pytest.raises(ValueError, match="does not fit"):
-        fill(bytearray(3 * 128), 128, 0.0, 0, b"abcdefgh", 0, {0: bytes(65)})
+        fill(bytearray(3 * 128), 128, 0.0, 0, b"abcdefgh", 0, {0: bytes(65)}, 0)
     with pytest.raises((ValueError, IndexError), match=r"does not fit|element 3"):
-        fill(bytearray(3 * 128), 128, 0.0, 0, b"abcdefgh", 0, {3: b""})
+        fill(bytearray(3 * 128), 128, 0.0, 0, b"abcdefgh", 0, {3: b""}, 0)
 
 
 @needs_c
 def test_effects_that_are_none_are_refused() -> None:
     with pytest.raises(IndexError, match="process 8"):
-        compiled.pack([[(PUT, 8, address_of(0, 1, 3), 0, b"", None)]], OWNER, 3, HERE, 1000)
+        compiled.pack([[(PUT, 8, address_of(0, 1, 3), 0, b"", None)]], OWNER, 3, HERE, 1000, {})
     with pytest.raises(TypeError, match="address"):
-        compiled.pack([[(PUT, 0, b"short", 0, b"", None)]], OWNER, 3, HERE, 1000)
+        compiled.pack([[(PUT, 0, b"short", 0, b"", None)]], OWNER, 3, HERE, 1000, {})
+    with pytest.raises(TypeError, match="bytes-like"):
+        compiled.pack([[(LENT, 0, address_of(0, 1, 3), 0, None, None)]], OWNER, 3, HERE, 1000, {})
 
 
 packets_of_slots = st.dictionaries(st.integers(0, 2), st.binary(min_size=1, max_size=128 - SIZE))
@@ -143,28 +197,32 @@ packets_of_slots = st.dictionaries(st.integers(0, 2), st.binary(min_size=1, max_
 @needs_c
 @given(
     packets_of_slots, st.floats(0, 1e9), st.integers(0, 2**32 - 1), st.binary(min_size=8, max_size=8),
-    st.integers(0, 2**64 - 1),
+    st.integers(0, 2**64 - 1), st.sampled_from([0, 1, 10**12]),
 )  # fmt: skip
-def test_slots_are_the_same(packets: dict[int, bytes], clock: float, superstep: int, digest: bytes, hint: int) -> None:
+def test_slots_are_the_same(
+    packets: dict[int, bytes], clock: float, superstep: int, digest: bytes, hint: int, block_bytes: int
+) -> None:
     mine, theirs = bytearray(b"?" * 384), bytearray(b"?" * 384)
-    longest = slots.fill(mine, 128, clock, superstep, digest, hint, packets)
-    assert compiled.fill(theirs, 128, clock, superstep, digest, hint, packets) == longest
+    longest = slots.fill(mine, 128, clock, superstep, digest, hint, packets, block_bytes)
+    assert compiled.fill(theirs, 128, clock, superstep, digest, hint, packets, block_bytes) == longest
     assert mine == theirs
     for index in range(3):
         found = slots.read(mine, 128, index, superstep, digest)
         assert compiled.read(mine, 128, index, superstep, digest) == found
-        assert found == ({k: packet for k, packet in sorted(packets.items()) if k != index}, longest, hint)
+        others = {k: packet for k, packet in sorted(packets.items()) if k != index}
+        assert found == (others, longest, hint, block_bytes > 0)
+    assert unpack(mine, 0).row_total == sum(map(len, packets.values())) + block_bytes
 
 
 @needs_c
 @pytest.mark.parametrize("change", [{"flags": 8}, {"superstep": 6}, {"digest": b"hgfedcba"}])
 def test_headers_with_more_to_say_are_noticed(change: dict[str, Any]) -> None:
     found = bytearray(3 * 128)
-    slots.fill(found, 128, 0.0, 5, b"abcdefgh", 0, {})
+    slots.fill(found, 128, 0.0, 5, b"abcdefgh", 0, {}, 0)
     found[128 : 128 + SIZE] = Header(0.0, 5, 0, 0, b"abcdefgh", -1, 0, 0, 0, 0, 0)._replace(**change).pack()
     for read in (slots.read, compiled.read):
         assert read(found, 128, 0, 5, b"abcdefgh") is None
-        assert read(found, 128, 1, 5, b"abcdefgh") == ({}, 0, 0)
+        assert read(found, 128, 1, 5, b"abcdefgh") == ({}, 0, 0, False)
 
 
 @pytest.mark.parametrize("long_way", [False, True])
@@ -226,12 +284,14 @@ import bsp
 from bsp.transport.compiled import COMPILED
 proc = bsp.process()
 print(proc.pid, COMPILED, file=sys.stderr)
-x, y = proc.coarray(3), proc.coarray((2, 2), np.int16)
+x, y, z = proc.coarray(3), proc.coarray((2, 2), np.int16), proc.coarray(5000, fill=proc.pid)
 proc.sync()
 before = 0.0
 for k in range(6):
     right = (proc.pid + 1) % proc.nprocs
     x.put(right, x.local + [proc.pid, k, 0.5])
+    if k != 1:
+        z.put(right, z.local[::-1] + k, buffered=k > 2)  # a block
     y.put(right, np.int16(k), at=(proc.pid % 2, slice(0, 2)))
     if k == 3 and proc.pid == 1:
         x.put(0, 1.0, at=2, op="add")  # one process has more to say than others
@@ -246,7 +306,7 @@ for k in range(6):
     assert now >= before, "the clock goes back"
     before = now
     total = proc.allreduce(int(x.local.sum()) + proc.pid)
-    print(proc.pid, k, total, x.local, y.local.ravel(), [m.payload for m in proc.inbox])
+    print(proc.pid, k, total, x.local, y.local.ravel(), z.local.sum(), [m.payload for m in proc.inbox])
 """
 
 
@@ -286,8 +346,14 @@ def test_copies_fill_their_place_and_nothing_else(copy: Any, dtype: Any) -> None
             copy(place[offset : offset + size], data[7 : 7 + size])
             np.testing.assert_array_equal(place[offset : offset + size], data[7 : 7 + size])
             assert not place[:offset].any() and not place[offset + size :].any()
-    held = Staging().copy(data[:4992].view(dtype).repeat(100), np.dtype(dtype))
-    np.testing.assert_array_equal(held, data[:4992].view(dtype).repeat(100))
+    for repeat in (100, 2000):  # the latter is copied past the caches
+        values = data[:4992].view(dtype).repeat(repeat)
+        np.testing.assert_array_equal(Staging().copy(values, np.dtype(dtype)), values)
+        cut = np.zeros(values.nbytes, np.uint8)
+        copy(cut[3:-1], values.view(np.uint8)[:-4])
+        assert cut[:3].tolist() == [0, 0, 0]
+        assert cut[-1] == 0
+        np.testing.assert_array_equal(cut[3:-1], values.view(np.uint8)[:-4])
     with pytest.raises(ValueError, match="4 bytes into the place of 5"):
         copy(bytearray(5), b"abcd")
     with pytest.raises((TypeError, BufferError)):

@@ -45,12 +45,17 @@ def indices(length: int) -> st.SearchStrategy[Any]:
     return st.one_of(throughout, st.builds(slice, bound, bound, step), st.integers(-length, length - 1))
 
 
-def steps(nprocs: int, shapes: list[Shape]) -> st.SearchStrategy[Step]:
+ALL = ["scalar", "block", "lent", "each", "get", "get_each", "send", "big"]
+# puts of ranges of rows; a superstep of these alone has a short way
+RANGES = ["range", "range lent", "range of its own"]
+
+
+def steps(nprocs: int, shapes: list[Shape], kinds: list[str]) -> st.SearchStrategy[Step]:
     """A call that is legal for coarrays of these shapes (by pid)."""
 
     @st.composite
     def one(draw: Any) -> Step:
-        kind = draw(st.sampled_from(["scalar", "block", "lent", "each", "get", "get_each", "send", "big"]))
+        kind = draw(st.sampled_from(kinds))
         dest = draw(st.integers(0, nprocs - 1))
         shape = shapes[dest]
         size = prod(shape)
@@ -63,6 +68,9 @@ def steps(nprocs: int, shapes: list[Shape]) -> st.SearchStrategy[Step]:
         elif kind in ("block", "get", "lent"):
             where = tuple(draw(indices(n)) for n in shape[: draw(st.integers(1, len(shape)))])
             where = where[0] if len(where) == 1 else where
+        elif kind in RANGES:
+            ends = sorted(draw(st.tuples(*[st.integers(0, shape[0])] * 2)))
+            where = draw(st.sampled_from([..., slice(*ends)]))
         elif kind in ("each", "get_each"):
             where = draw(st.lists(st.integers(-size, size - 1), max_size=6))
         return Step(kind, dest, where, value, op, draw(st.integers(0, 5)))
@@ -79,13 +87,18 @@ def programs(draw: Any) -> tuple[int, list[Shape], list[list[list[Step]]]]:
     large = st.sampled_from([(3 * DIRECT + 1, *[2] * (ndim - 1)), (*[2] * (ndim - 1), 3 * DIRECT + 1)])
     any_large = draw(st.booleans())
     shapes = [draw(large if any_large else small) for _ in range(nprocs)]
-    call = steps(nprocs, shapes)
     supersteps = draw(st.integers(1, 3))
-    plan = [[draw(st.lists(call, max_size=5)) for _ in range(nprocs)] for _ in range(supersteps)]
+    plan = []
+    for _ in range(supersteps):
+        kinds = draw(st.sampled_from([ALL, RANGES, [*RANGES, "send"]]))
+        plan.append([draw(st.lists(steps(nprocs, shapes, kinds), max_size=5)) for _ in range(nprocs)])
     return nprocs, shapes, plan
 
 
-def values_of(step: Step, shape: Shape, pid: int) -> np.ndarray:
+def values_of(step: Step, shape: Shape, pid: int, own: np.ndarray) -> np.ndarray:
+    """Values to put; those of its own are the first of the sender's coarray, if it has as many."""
+    if step.kind == "range of its own" and own.size >= prod(shape):
+        return own.reshape(-1)[: prod(shape)].reshape(shape)
     return np.arange(prod(shape)).reshape(shape) * 0.5 + step.value + pid
 
 
@@ -105,6 +118,7 @@ def naive(nprocs: int, shapes: list[Shape], plan: list[list[list[Step]]]) -> lis
     memory = [np.zeros(shape) for shape in shapes]
     seen: list[list[Any]] = [[] for _ in range(nprocs)]
     for superstep in plan:
+        before = [array.copy() for array in memory]
         inboxes: list[list[Any]] = [[] for _ in range(nprocs)]
         for pid, calls in enumerate(superstep):
             for step in calls:
@@ -118,14 +132,14 @@ def naive(nprocs: int, shapes: list[Shape], plan: list[list[list[Step]]]) -> lis
                     inboxes[step.dest].append((pid, step.size, step.value))
                 elif step.kind == "big":
                     inboxes[step.dest].append((pid, None, float(big_of(step, pid).sum())))
-                elif step.kind in ("scalar", "block", "lent", "each"):
+                elif step.kind in ("scalar", "block", "lent", "each", *RANGES):
                     target = memory[step.dest]
                     numbers = np.arange(target.size)
                     if step.kind == "each":
                         chosen = numbers[np.array(step.where, int)]
                     else:
                         chosen = numbers.reshape(target.shape)[step.where]
-                    values = values_of(step, np.shape(chosen), pid)
+                    values = values_of(step, np.shape(chosen), pid, before[pid])
                     flat = target.reshape(-1)
                     for position, value in zip(np.ravel(chosen), np.ravel(values), strict=True):
                         flat[position] = value if step.op is None else UFUNCS[step.op](flat[position], value)
@@ -143,12 +157,12 @@ def program(proc: bsp.Process, shapes: list[Shape], plan: list[list[list[Step]]]
         for step in superstep[proc.pid]:
             if step.kind == "scalar":
                 x.put(step.dest, float(step.value + proc.pid), at=step.where, op=step.op)
-            elif step.kind in ("block", "lent"):
+            elif step.kind in ("block", "lent", *RANGES):
                 shape = np.broadcast_to(0.0, shapes[step.dest])[step.where].shape
-                values = values_of(step, shape, proc.pid)
-                x.put(step.dest, values, step.where, step.op, buffered=step.kind == "block")
+                values = values_of(step, shape, proc.pid, x.local)
+                x.put(step.dest, values, step.where, step.op, buffered=step.kind in ("block", "range"))
             elif step.kind == "each":
-                x.put_each(step.dest, step.where, values_of(step, (len(step.where),), proc.pid), step.op)
+                x.put_each(step.dest, step.where, values_of(step, (len(step.where),), proc.pid, x.local), step.op)
             elif step.kind == "get":
                 pending.append(x.get(step.dest, step.where))
             elif step.kind == "get_each":

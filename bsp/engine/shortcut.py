@@ -1,0 +1,106 @@
+"""The short way through a boundary: one exchange of headers and packets, whose contents are applied as they are read.
+
+It serves elements that have nothing but small puts and messages (`Boundary.small_packets`), or records
+(`bsp.values.records`): small values for all, and puts into one range each, of any size.  Large ones follow the packets
+as blocks, straight into their coarrays.
+
+D1 holds: records are applied in the order of (source pid, issue).  A block is received in its place before the others
+are applied only if no other put of the superstep meets that place, and memory of the program's own is copied before it
+is sent if some put will write over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bsp.engine.delivery import alone, write
+from bsp.transport.compiled import apply, meeting, places
+from bsp.transport.packet import decode, holds_records, opened, plain_put, pooled_pickle
+from bsp.values.effects import Effect, Put, PutEach, Row, Send
+from bsp.values.memory import at_page
+from bsp.values.payload import Packed, items_in
+
+if TYPE_CHECKING:
+    from bsp.engine.element import Element
+
+Packets = Mapping[int, bytes | memoryview]
+Blocks = dict[int, list[Any]]  # by element, in the order of their records: arrays of bytes
+
+
+def deliver_small(element: Element, packets: Packets, here: Sequence[Effect]) -> list[tuple[int, bytes]]:
+    """Apply everything that elements have sent, in D1's and D2's order; return the texts that arrived.
+
+    packets : by element, this one too, none of which has more to deliver.
+    here : effects of processes here for each other, which are in no packet.
+    """
+    texts: list[tuple[int, bytes]] = []
+    given: dict[int, Packed] = {}
+    for k in sorted(packets):
+        data = packets[k]
+        if k == element.index:
+            _apply(element, here)
+        if not data:
+            continue
+        if holds_records(data):
+            apply(data, element.tasks, element.tasks[0].pid, given, [])
+            continue
+        records, printed = opened(data)
+        texts += printed
+        for record in records:
+            if (put := plain_put(record)) is not None:
+                dest, context, coarray, start, stop, values = put
+                target = element.instance(dest, context, coarray)
+                target._flat[start:stop] = items_in(values, target._dtype, stop - start)
+            elif (pooled := pooled_pickle(record)) is not None:
+                given.update([pooled])
+            else:
+                _apply(element, decode([record], [], element.dtype_of, element.landing).effects)
+    if given:
+        element.take(given)
+    return texts
+
+
+def _apply(element: Element, effects: Sequence[Effect]) -> None:
+    """Write puts, and hand out messages, in their order."""
+    for effect in effects:
+        if isinstance(effect, Send):
+            element.hand_out(effect)
+        elif isinstance(effect, Put | PutEach):
+            write(effect, element.coarray(effect))
+        else:
+            assert isinstance(effect, Row)
+            element.take_row(effect)
+
+
+def deliver_blocks(element: Element, packets: Packets, out: Blocks) -> None:
+    """Exchange the blocks that follow packets of records, and apply everything.  Collective over the elements.
+
+    packets : by element, this one too; all hold records.
+    out : blocks of processes here, by the element of their receivers, this one too.
+    """
+    tasks, first = element.tasks, element.tasks[0].pid
+    order = sorted(packets)
+    found = {k: places(packets[k], tasks, first) for k in order}
+    ranges = [(start, stop) for k in order for start, stop, _ in found[k]]
+    lonely = iter(alone(ranges))
+    into: Blocks = {}
+    arrived: Blocks = {}
+    for k in order:
+        arrived[k] = []
+        for (start, stop, place), free in zip(found[k], lonely, strict=False):
+            if place is not None and k != element.index:
+                block = place if free else at_page(stop - start)
+                into.setdefault(k, []).append(block)
+                arrived[k].append(None if free else block)
+    if out and ranges:
+        for blocks in out.values():
+            for number in meeting(blocks, ranges):
+                blocks[number] = blocks[number].copy()
+    arrived[element.index] = out.pop(element.index, [])
+    element.transport.blocks(out, into, element.superstep)
+    given: dict[int, Packed] = {}
+    for k in order:
+        apply(packets[k], tasks, first, given, arrived[k])
+    if given:
+        element.take(given)
