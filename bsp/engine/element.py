@@ -44,10 +44,9 @@ from bsp.interpreter.imports import Imports
 from bsp.transport import header as h
 from bsp.transport.base import Solo, Transport
 from bsp.transport.compiled import pack
-from bsp.transport.packet import holds_records
 from bsp.values.effects import Effect, Get, Outbox, Put, PutEach, Row, Send, effect_of
 from bsp.values.payload import Packed, received
-from bsp.values.records import COPIED
+from bsp.values.records import COPIED, KINDS
 
 if TYPE_CHECKING:
     import greenlet
@@ -136,6 +135,7 @@ class Element:
         self.calls: dict[Any, Any] = {}  # what collectives have found out about calls like these
         self.lifeline = lifeline
         self.reordering: Reordering | None = None
+        self._watched = False  # see `_is_watched`; found when the processes begin to run
         self.console = Console(self, sys.stdout if console is None else console)
         self._imports = Imports(lambda: self.turn)
         if checker is not None:
@@ -173,6 +173,7 @@ class Element:
         kept = sys.modules["__main__"], sys.stdout, sys.stdin, sys.argv
         kept_warnings = warning_state()
         self.thread = get_ident()
+        self._watched = self._is_watched()
         if self.progress is not None:
             self.progress.begin(self.superstep)
         if self.recorder is not None:
@@ -325,7 +326,7 @@ class Element:
                     flags |= h.REGISTERED
             if task.text is not None and task.text.tell():
                 printed = True
-        if flags or printed or self.watched:
+        if flags or printed or self._watched:
             boundary, headers = self._tell(digest, flags, bad, hint)
         else:
             more = self._exchange_small(outboxes, digest, hint)
@@ -356,9 +357,8 @@ class Element:
         self.console.show(boundary.texts())
         self._advance()
 
-    @property
-    def watched(self) -> bool:
-        """Whether something observes or reorders the traffic, or carries shapes only: nothing is cut short then."""
+    def _is_watched(self) -> bool:
+        """Return whether something observes or reorders the traffic, or carries shapes only: then no boundary is short."""
         return (
             self.recorder is not None or self.progress is not None or self.checking or self.abstract is not None
             or self.reordering is not None
@@ -391,7 +391,7 @@ class Element:
         leaving = sum(block.nbytes for k, some in blocks.items() for block in some if k != self.index) if blocks else 0
         found = transport.small(self.superstep, digest, hint, packets, leaving)
         large = blocks or (found is not None and found[2])
-        if found is None or (large and (boundary or not all(map(holds_records, found[0].values())))):
+        if found is None or (large and (boundary or any(data[0] not in KINDS for data in found[0].values()))):
             issued = [effect_of(effect) for effects in taken for effect in effects] if boundary is None else ()
             return boundary or Boundary(self, issued), transport.headers()
         came, self.hint, _ = found

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from bsp.engine.delivery import alone, write
 from bsp.transport.compiled import apply, meeting, places
-from bsp.transport.packet import decode, holds_records, opened, plain_put, pooled_pickle
+from bsp.transport.packet import decode, opened, plain_put, pooled_pickle
 from bsp.values.effects import Effect, Put, PutEach, Row, Send
 from bsp.values.memory import at_page
 from bsp.values.payload import Packed, items_in
+from bsp.values.records import KINDS
 
 if TYPE_CHECKING:
     from bsp.engine.element import Element
@@ -38,11 +39,11 @@ def deliver_small(element: Element, packets: Packets, here: Sequence[Effect]) ->
     given: dict[int, Packed] = {}
     for k in sorted(packets):
         data = packets[k]
-        if k == element.index:
+        if here and k == element.index:
             _apply(element, here)
         if not data:
             continue
-        if holds_records(data):
+        if data[0] in KINDS:
             apply(data, element.tasks, element.tasks[0].pid, given, [])
             continue
         records, printed = opened(data)

@@ -173,10 +173,13 @@ class MpiTransport:
 
         Not called if no element had a packet.
         """
-        fitting = [slot for slot in _SLOTS if slot - SIZE >= packet]
-        wanted = fitting[0] if fitting else _SLOTS[0]
-        if wanted != self._slot:
-            self._use(wanted)
+        for slot in _SLOTS:
+            if slot - SIZE >= packet:
+                break
+        else:
+            slot = _SLOTS[0]
+        if slot != self._slot:
+            self._use(slot)
 
     # ------------------------------------------------------------------ blocks
 

@@ -21,7 +21,7 @@ from bsp.source import SourceLine
 from bsp.values.effects import Effect, Get, Put, PutEach, Row, Send, range_of
 from bsp.values.memory import LARGE, empty
 from bsp.values.payload import items_in
-from bsp.values.records import COPIED, LENT, PUT, VALUE, each
+from bsp.values.records import KINDS, PUT, VALUE, each
 from bsp.values.region import Region
 
 DIRECT_BYTES = LARGE
@@ -131,15 +131,10 @@ Record = tuple[Any, ...]
 
 def opened(data: bytes | memoryview) -> tuple[list[Record], list[tuple[int, bytes]]]:
     """Return the records and the texts in a packet."""
-    if holds_records(data):
+    if data and data[0] in KINDS:
         return [(_SMALL, *record) for record in each(data)], []
     records, texts = marshal.loads(data)
     return records, texts
-
-
-def holds_records(data: bytes | memoryview) -> bool:
-    """Return whether a packet is one of `bsp.values.records`, and not marshalled."""
-    return bool(data) and data[0] in (PUT, VALUE, COPIED, LENT)
 
 
 def plain_put(record: Record) -> tuple[int, int, int, int, int, bytes] | None:

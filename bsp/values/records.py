@@ -18,9 +18,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
-PUT, VALUE, COPIED, LENT = 1, 2, 3, 4  # the first byte of a packet; one of marshalled records begins with another
+PUT, VALUE, COPIED, LENT = 1, 2, 3, 4
+KINDS = frozenset({PUT, VALUE, COPIED, LENT})  # the first byte of a packet; one of marshalled records has another
 LARGEST_BLOCK = (1 << 32) - 1  # bytes that the head of a record can tell
 
 Record = tuple[int, int, bytes, int, Any, Any]
@@ -30,6 +32,7 @@ _HEAD = struct.Struct("<B 3x 12s i I Q")
 HEAD = _HEAD.size
 
 
+@lru_cache(maxsize=1024)
 def address_of(context: int, coarray: int, source: int) -> bytes:
     """Return the part of a record's head that names the sender and its coarray."""
     return _ADDRESS.pack(context, coarray, source)
