@@ -358,7 +358,7 @@ class Element:
         self._advance()
 
     def _is_watched(self) -> bool:
-        """Return whether something observes or reorders the traffic, or carries shapes only: then no boundary is short."""
+        """Return whether something observes or reorders the traffic, or it has no values: then no boundary is short."""
         return (
             self.recorder is not None or self.progress is not None or self.checking or self.abstract is not None
             or self.reordering is not None
