@@ -20,7 +20,6 @@ import traceback
 import weakref
 from _thread import get_ident
 from collections.abc import Callable, Sequence
-from time import perf_counter
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -38,6 +37,7 @@ from bsp.engine.staging import Staging
 from bsp.engine.task import END, IN_CHILD, RAISED, WAITING, Task
 from bsp.engine.verdict import Verdict, judge
 from bsp.errors import CollectiveMistake, LocalMistake, NotRegistered
+from bsp.interpreter import turns
 from bsp.interpreter.belongings import set_warning_state, warning_state, without_loop
 from bsp.interpreter.generators import lent
 from bsp.interpreter.imports import Imports
@@ -215,20 +215,23 @@ class Element:
                 task.context = contextvars.copy_context()  # the context of a process alone on its element
             task.greenlet.gr_context = task.context
         running = list(self.tasks)
-        clock = perf_counter if self.recorder is None else self.recorder.clock
+        recorder, abstract = self.recorder, self.abstract
+        note = None if self.lifeline is None else self.lifeline.turn
         while running:
             if self.reordering is not None:
                 running = self.reordering.turns(running)
-            for task in running:
-                assert task.greenlet is not None
-                began = clock()
-                task.enter()
-                if self.lifeline is not None:
-                    self.lifeline.turn(task.pid, self.superstep)
-                task.greenlet.switch()
-                task.leave()
-                if self.recorder is not None:
-                    self.recorder.turn(began)
+            for task in running:  # as `Task.enter` and `leave`, without their calls
+                began = 0.0 if recorder is None else recorder.clock()
+                self.turn = task
+                if abstract is not None:
+                    abstract.enter(task.pid)
+                turns.enter(task.own)
+                if note is not None:
+                    note(task.pid, self.superstep)
+                task.greenlet.switch()  # type: ignore[union-attr]
+                turns.leave(task.own)
+                if recorder is not None:
+                    recorder.turn(began)
             if self.failure is None:
                 self.gather_heads()
             running = [task for task in self.tasks if task.state is WAITING]

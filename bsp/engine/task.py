@@ -262,8 +262,11 @@ class Task:
         self.state = WAITING
         if element.hub is None:  # alone on its element: nothing to wait for but the other elements
             element.meet()
-        else:
-            self._end_turn()
+        else:  # as `_end_turn`, without its call
+            profiler = paused()
+            element.hub.switch()
+            if profiler is not None:
+                resumed(profiler)
         self.state = RUNNING
         if element.failure is not None:
             raise element.failure_for(self)

@@ -23,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from bsp.source import frames_of, program_line
@@ -70,7 +71,7 @@ class Lifeline:
         note, crash, self._of_mpi = _paths(folder, index)
         with open(note, "w+b") as file:
             file.truncate(_NOTE_BYTES)
-            self._note: mmap.mmap | bytearray = mmap.mmap(file.fileno(), _NOTE_BYTES)
+            self._write_into(mmap.mmap(file.fileno(), _NOTE_BYTES))
         self.turn(-1, 0)
         import faulthandler
 
@@ -92,9 +93,11 @@ class Lifeline:
     def _say(self, message: dict[str, Any]) -> None:
         self._socket.sendall(json.dumps(message).encode() + b"\n")
 
-    def turn(self, pid: int, superstep: int) -> None:
-        """Note which process has its turn, and the superstep."""
-        _TURN.pack_into(self._note, 0, pid, superstep)
+    def _write_into(self, note: mmap.mmap | bytearray) -> None:
+        """Write into this memory from now on."""
+        self._note = note
+        # turn(pid, superstep): note which process has its turn, and the superstep; without a call of Python
+        self.turn: Callable[[int, int], None] = partial(_TURN.pack_into, note, 0)
 
     def _write_line(self, text: str) -> None:
         data = text.encode()[: _NOTE_BYTES - _LINE_AT - 1]
@@ -118,7 +121,7 @@ class Lifeline:
 
         def in_child() -> None:  # a child of os.fork is no element
             os._exit = leave
-            self._note = bytearray(_NOTE_BYTES)
+            self._write_into(bytearray(_NOTE_BYTES))
             self._socket.close()
 
         os._exit = noted
