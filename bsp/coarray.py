@@ -8,7 +8,7 @@ takes part in the exchange, so all of them raise the same exception.
 
 Scalar puts have a fast path, because programs make them by the thousand: `put` appends (pid, position,
 number) to a batch, and the boundary converts the batch to arrays at once (`ScalarPuts`).  Any other
-put closes the batch, which keeps the issue order (D1).
+put closes the batch, which keeps the issue order (D1).  A put of a whole array has a short path too.
 """
 
 from __future__ import annotations
@@ -224,18 +224,29 @@ class Coarray(NotAValue):
                 batch = self._open_batch()
             batch.append((dest, at, values))
             return
+        if (
+            at is ...
+            and op is None
+            and type(values) is np.ndarray
+            and type(dest) is int
+            and 0 <= dest < self._nprocs
+            and self._shapes is not None
+            and values.shape == self._shapes[dest]
+            and self._is_recorded(values, buffered)
+            and self._task.element.turn is self._task
+            and not (self._released or self._aliased)
+        ):
+            self._batch = None
+            self._outbox.effects.append(self._record(dest, 0, values, buffered))
+            return
         self._check_owner("put")
         dest = self._pid(dest, "put")
         op_name = None if op is None else self._operation(op, "put")
         array = values if type(values) is np.ndarray and values.dtype == self._dtype else self._cast(values, "put")
         self._close_batch()
         if self._shapes is not None or dest == self._task.pid:
-            recorded = op is None and self._is_recorded(array, buffered)
-            if recorded and at is Ellipsis and array.shape == self._shape_of(dest):
-                self._outbox.effects.append(self._record(dest, 0, array, buffered))
-                return
             region, array = self._placed(dest, array, at, NOWHERE)
-            if recorded and region.index is None and self._is_recorded(array, buffered):
+            if op is None and region.index is None and self._is_recorded(array, buffered):
                 start = region.start * self._dtype.itemsize
                 self._outbox.effects.append(self._record(dest, start, array, buffered))
             else:

@@ -15,7 +15,7 @@ from bsp.collectives.steps import Steps, joined, pack, root_rank, unpack
 from bsp.cost.model import Cost
 from bsp.values.memory import empty
 from bsp.values.operations import Node, Prefixes, Reduction, combine, combine_nodes, nodes_of, operation
-from bsp.values.payload import Packed, as_array, cuts_of, is_abstract, is_array, pieces_of
+from bsp.values.payload import PLAIN, Packed, as_array, cuts_of, is_abstract, is_array, pieces_of
 
 if TYPE_CHECKING:
     from bsp.processes import Process
@@ -236,7 +236,8 @@ def _reduced_up_a_tree(arity: int, call: _Reducing, target: int) -> Any:
 
 def allreduce(proc: Process, value: Any, op: Any, group: Sequence[int] | None, algorithm: str | None) -> Any:
     """Return all values combined, on every process of the group; see `Process.allreduce`."""
-    brief = group is None and algorithm is None and type(op) is str and not is_array(value)
+    plain = type(value) in PLAIN or not is_array(value)
+    brief = plain and group is None and algorithm is None and type(op) is str
     if brief and op in proc._reductions:
         return allreduced(proc, value, proc._reductions[op])
     call = _Reducing(proc, "allreduce", value, op, group, algorithm)
