@@ -71,7 +71,7 @@ def renewed(node: Node, merged: bool = False) -> Node:
     """
     layout, blocks = node.layout, node.value
     assert layout is not None
-    if merged and isinstance(blocks, CutBlocks):
+    if merged and type(blocks) is CutBlocks:
         return leaf(node.kind.shape, node.kind.dtype, layout, cut(layout, dict(blocks.merged)))
     return leaf(node.kind.shape, node.kind.dtype, layout, dict(blocks))
 
@@ -90,7 +90,7 @@ def write(node: Node, access: tuple[Access, ...], shape: Shape, values: Any) -> 
     """
     here, layout, blocks = world(), node.layout, node.value
     assert layout is not None
-    if isinstance(blocks, CutBlocks):
+    if type(blocks) is CutBlocks:
         layout, blocks = layout.merged, blocks.merged
     assignment = Assignment(access, shape, values)
     for at in layout.mine(here.pid):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,12 +24,13 @@ class Assignment(NamedTuple):
         """Return the part of the assignment inside the index range of a block; None if there is none."""
         inside: list[Any] = []
         taken = []
-        count = 1
+        whole = True
         for (low, high), (label, start, step) in zip(box, self.access, strict=True):
             if label < 0:
                 if not low <= start < high:
                     return None
                 inside.append(start - low)
+                whole = whole and high - low == 1
                 continue
             # the k, 0 <= k < n, of which the position start + step·k is in the range low, ..., high - 1
             n, (near, far) = self.shape[label], ((low, high - 1) if step > 0 else (high - 1, low))
@@ -41,11 +41,11 @@ class Assignment(NamedTuple):
             begin, end = start + step * first - low, start + step * stop - low
             inside.append(slice(begin, end if end >= 0 else None, step))
             taken.append(slice(first, stop))
-            count *= stop - first
+            whole = whole and stop - first == high - low
         values = self.values
         if values.ndim:
             values = self._in_order()[tuple(taken)]
-        return WrittenPart(tuple(inside), values, count == prod([high - low for low, high in box]))
+        return WrittenPart(tuple(inside), values, whole)
 
     def _in_order(self) -> Any:
         """Return the values with the axes that the access maps, in the order of the array's axes.
