@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bsp.arrays import editing, fft, in_place, polynomials
+from bsp.arrays import editing, fft, in_place, linalg, polynomials
 from bsp.arrays.api import (
     calculus,
     choosing,
@@ -27,7 +27,6 @@ from bsp.arrays.api import (
 )
 from bsp.arrays.api.signatures import numpys
 from bsp.arrays.files import formats
-from bsp.arrays.linalg import functions as linalg
 from bsp.arrays.procedures import lines
 from bsp.arrays.selection import grids, masks, selecting, sliding
 from bsp.arrays.sorting import counting, partition, quantiles, searching, sets, sorting

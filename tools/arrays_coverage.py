@@ -30,7 +30,7 @@ import numpy as np
 import bsp
 import bsp.arrays as ba
 from bsp.arrays.expressions.graph import LEAF
-from bsp.arrays.linalg import functions
+from bsp.arrays.linalg import ways as ways_of_linalg
 from bsp.cost.whole_file import write_text
 
 NPROCS = 4
@@ -948,7 +948,7 @@ def _told(error: BaseException, case: Case) -> tuple[str, str]:
 def covered() -> list[Cell]:
     """Run all cases and return their cells; matrices of few flops take the distributed forms of larger ones."""
     every = cases()
-    with mock.patch.object(functions, "FEW", 0):
+    with mock.patch.object(ways_of_linalg, "FEW", 0):
         found, rows = called(every)
     cells = []
     for k, case in enumerate(every):

@@ -10,44 +10,33 @@ To write further procedures: `bsp.arrays.linalg.row_blocks` factors rows that ar
 computes SVD and least squares from their R, and `panels` works by block columns.
 """
 
-from bsp.arrays.linalg.functions import (
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from bsp.arrays.api.contraction import matmul, tensordot, vecdot
+from bsp.arrays.api.manipulation import matrix_transpose
+from bsp.arrays.linalg.norms import cond, matrix_norm, norm, vector_norm
+from bsp.arrays.linalg.orthogonal import QRResult, SVDResult, lstsq, matrix_rank, pinv, qr, svd, svdvals
+from bsp.arrays.linalg.products import cross, diagonal, multi_dot, numpys_cross, outer, trace
+from bsp.arrays.linalg.square import (
     EighResult,
     EigResult,
-    LinAlgError,
-    QRResult,
     SlogdetResult,
-    SVDResult,
     cholesky,
-    cond,
-    cross,
     det,
-    diagonal,
     eig,
     eigh,
     eigvals,
     eigvalsh,
     inv,
-    lstsq,
-    matmul,
-    matrix_norm,
     matrix_power,
-    matrix_rank,
-    matrix_transpose,
-    multi_dot,
-    norm,
-    outer,
-    pinv,
-    qr,
     slogdet,
     solve,
-    svd,
-    svdvals,
-    tensordot,
     tensorinv,
     tensorsolve,
-    trace,
-    vecdot,
-    vector_norm,
 )
 
 __all__ = [
@@ -89,6 +78,11 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]  # fmt: skip
+
+# by NumPy's function: ours
+OF_NUMPY: dict[Any, Callable[..., Any]] = {
+    getattr(np.linalg, name): globals()[name] for name in __all__ if name.islower() and hasattr(np.linalg, name)
+} | {np.cross: numpys_cross}
 
 
 def __dir__() -> list[str]:

@@ -16,8 +16,7 @@ import bsp.arrays as ba
 from bsp.arrays.errors import GatherRefused, GatherWarning
 from bsp.arrays.execution import world as worlds
 from bsp.arrays.expressions import layout
-from bsp.arrays.linalg import elimination, householder, panels, row_blocks
-from bsp.arrays.linalg import functions as linalg
+from bsp.arrays.linalg import elimination, householder, orthogonal, panels, row_blocks, square, ways
 from bsp.arrays.planning.chains import splits
 from bsp.cost.model import Level, Machine
 
@@ -45,7 +44,7 @@ def dealt(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def by_panels(monkeypatch: pytest.MonkeyPatch) -> None:
     """However few flops a function takes, its distributed form does them."""
-    monkeypatch.setattr(linalg, "FEW", 0)
+    monkeypatch.setattr(ways, "FEW", 0)
 
 
 def sample(seed: int, *shape: int, dtype: Any = float) -> np.ndarray:
@@ -129,7 +128,7 @@ def test_tsqr_of_rows_dealt_raggedly_is_that_of_the_whole(nprocs: int, pattern: 
 
     q, r = same_everywhere(main, nprocs)
     assert_qr(a, q, r)
-    close(r, np.asarray(linalg._signed_qr(np.linalg.qr(a))[1]))
+    close(r, np.asarray(orthogonal._signed_qr(np.linalg.qr(a))[1]))
 
 
 @pytest.mark.parametrize(
@@ -546,7 +545,7 @@ def test_a_small_matrix_solves_many_columns_where_they_are() -> None:
     def main(proc: Any) -> Any:
         x, y = ba.asarray(a), ba.asarray(b, grid=(1, 4))
         before = proc.superstep
-        solved = linalg._solve_columns(x, y)
+        solved = square._solve_columns(x, y)
         return proc.superstep - before, solved.layout.grid, solved.compute()
 
     steps, grid, found = same_everywhere(main, 4)
@@ -685,7 +684,7 @@ def test_shapes_that_do_not_fit_are_named() -> None:
 def test_what_has_no_distributed_form_is_refused_or_names_its_price(
     dealt: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(linalg, "SILENT_BYTES", 400)
+    monkeypatch.setattr(ways, "SILENT_BYTES", 400)
 
     def warned(proc: Any) -> None:
         with pytest.warns(
@@ -705,7 +704,7 @@ def test_what_has_no_distributed_form_is_refused_or_names_its_price(
                 call()
 
     bsp.run(warned, nprocs=2)
-    monkeypatch.setattr(linalg, "GATHER_SIZE", 50)
+    monkeypatch.setattr(ways, "GATHER_SIZE", 50)
     bsp.run(refused, nprocs=2)
 
 
