@@ -428,7 +428,10 @@ class Coarray(NotAValue):
         return Put(task.pid, dest, context.id, self._index, region, held, op, line, not buffered)
 
     def _is_recorded(self, array: np.ndarray, buffered: bool) -> bool:
-        """Return whether a put of `array` into one range is a record (`bsp.values.records`)."""
+        """Return whether a put of `array` into one range is a record (`bsp.values.records`).
+
+        That of a small put holds its bytes, so one that is read at the boundary (buffered=False) is none.
+        """
         if not self._has_records or array.dtype != self._dtype:
             return False
         if array.nbytes < DIRECT_BYTES:
@@ -436,7 +439,7 @@ class Coarray(NotAValue):
         return array.flags.c_contiguous and array.nbytes <= LARGEST_BLOCK
 
     def _record(self, dest: int, start: int, array: np.ndarray, buffered: bool) -> Record:
-        """Return the record of a put of `array` from byte `start` on."""
+        """Return the record of a put of `array` from byte `start` on; a large one is a block."""
         if array.nbytes < DIRECT_BYTES:
             return PUT, dest, self._address, start, array.tobytes(), self
         held = self._task.element.staging.copy(array, self._dtype) if buffered else array
@@ -706,13 +709,13 @@ class Coarray(NotAValue):
 def memory(shape: int | Shape, dtype: DTypeLike, fill: Any) -> np.ndarray:
     """Return a new local array for a coarray.  Raises CastError for a dtype of objects."""
     zero = type(fill) is int and fill == 0
-    kind = np.dtype(dtype)
-    if kind.hasobject:
+    like = np.empty(shape, dtype)  # NumPy reads both, and no page is touched
+    if like.dtype.hasobject:
         raise CastError("a coarray holds numbers, not Python objects: send objects with proc.send")
-    sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
-    size = prod(sizes) * kind.itemsize
-    if size < LARGE:
-        return np.zeros(sizes, kind) if zero else np.full(sizes, fill, kind)
+    if like.nbytes < LARGE:
+        return np.zeros(shape, dtype) if zero else np.full(shape, fill, dtype)
+    sizes, kind, size = like.shape, like.dtype, like.nbytes
+    del like
     held = at_page(size, zero)
     array = held.view(kind).reshape(sizes)
     if zero:  # the system maps zeroed pages when they are first touched: touch them now, not in the first put

@@ -41,7 +41,8 @@ Answer = tuple[Get, np.ndarray]
 class Boundary:
     """The traffic of one superstep of one element; made by the element, used once.
 
-    Call order: `send`, `receive`, `deliver`; or `small_packets`, and where somebody needs more, `receive`, `deliver`.
+    Call order: `send`, `receive`, `deliver`; or `small_packets`, and where somebody needs more, or sends blocks,
+    `receive`, `deliver`.
     What the processes here issued for each other never leaves the element.
     """
 

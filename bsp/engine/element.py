@@ -220,7 +220,8 @@ class Element:
         while running:
             if self.reordering is not None:
                 running = self.reordering.turns(running)
-            for task in running:  # as `Task.enter` and `leave`, without their calls
+            # as `Task.enter` and `leave`, without their calls; a child of os.fork, whose `note` is another, ends before
+            for task in running:
                 began = 0.0 if recorder is None else recorder.clock()
                 self.turn = task
                 if abstract is not None:
@@ -332,7 +333,7 @@ class Element:
         if flags or printed or self._watched:
             boundary, headers = self._tell(digest, flags, bad, hint)
         else:
-            more = self._exchange_small(outboxes, digest, hint)
+            more = self._take_shortcut(outboxes, digest, hint)
             if more is None:
                 self._advance()
                 return
@@ -361,13 +362,13 @@ class Element:
         self._advance()
 
     def _is_watched(self) -> bool:
-        """Return whether something observes or reorders the traffic, or it has no values: then no boundary is short."""
+        """Return whether each boundary is a `Boundary`: something observes or reorders, or arrays have no values."""
         return (
             self.recorder is not None or self.progress is not None or self.checking or self.abstract is not None
             or self.reordering is not None
         )  # fmt: skip
 
-    def _exchange_small(
+    def _take_shortcut(
         self, outboxes: list[Outbox], digest: bytes, hint: int
     ) -> tuple[Boundary, list[h.Header]] | None:
         """Exchange and deliver nothing, small puts and messages, or records and blocks.
@@ -379,7 +380,7 @@ class Element:
         """
         transport, boundary = self.transport, None
         taken = [outbox.take() for outbox in outboxes]
-        blocks: dict[int, list[Any]] = {}  # large puts of processes here
+        blocks: dict[int, list[Any]] = {}  # the bytes of large puts, by the element of their receivers, this one too
         packets: dict[int, bytes] | None = {}
         if taken:
             packets = pack(taken, self.owner, transport.elements, self.index, transport.room(), blocks)
@@ -393,13 +394,14 @@ class Element:
         mine = packets.pop(self.index, b"")
         leaving = sum(block.nbytes for k, some in blocks.items() for block in some if k != self.index) if blocks else 0
         found = transport.small(self.superstep, digest, hint, packets, leaving)
-        large = blocks or (found is not None and found[2])
+        travels = leaving > 0 or (found is not None and found[2])  # whether blocks move between elements
+        large = bool(blocks) or travels
         if found is None or (large and (boundary or any(data[0] not in KINDS for data in found[0].values()))):
             issued = [effect_of(effect) for effects in taken for effect in effects] if boundary is None else ()
             return boundary or Boundary(self, issued), transport.headers()
         came, self.hint, _ = found
         if large:
-            deliver_blocks(self, {**came, self.index: mine}, blocks)
+            deliver_blocks(self, {**came, self.index: mine}, blocks, travels)
             for effects in taken:
                 for kind, _, _, _, data, _ in effects:
                     if kind == COPIED:

@@ -74,11 +74,12 @@ def _apply(element: Element, effects: Sequence[Effect]) -> None:
             element.take_row(effect)
 
 
-def deliver_blocks(element: Element, packets: Packets, out: Blocks) -> None:
-    """Exchange the blocks that follow packets of records, and apply everything.  Collective over the elements.
+def deliver_blocks(element: Element, packets: Packets, out: Blocks, travels: bool) -> None:
+    """Exchange the blocks that follow packets of records, and apply everything.
 
     packets : by element, this one too; all hold records.
     out : blocks of processes here, by the element of their receivers, this one too.
+    travels : whether some element sends blocks to another: then all elements exchange blocks, else none does.
     """
     tasks, first = element.tasks, element.tasks[0].pid
     order = sorted(packets)
@@ -89,7 +90,8 @@ def deliver_blocks(element: Element, packets: Packets, out: Blocks) -> None:
     arrived: Blocks = {}
     for k in order:
         arrived[k] = []
-        for (start, stop, place), free in zip(found[k], lonely, strict=False):
+        for start, stop, place in found[k]:
+            free = next(lonely)
             if place is not None and k != element.index:
                 block = place if free else at_page(stop - start)
                 into.setdefault(k, []).append(block)
@@ -99,7 +101,8 @@ def deliver_blocks(element: Element, packets: Packets, out: Blocks) -> None:
             for number in meeting(blocks, ranges):
                 blocks[number] = blocks[number].copy()
     arrived[element.index] = out.pop(element.index, [])
-    element.transport.blocks(out, into, element.superstep)
+    if travels:
+        element.transport.blocks(out, into, element.superstep)
     given: dict[int, Packed] = {}
     for k in order:
         apply(packets[k], tasks, first, given, arrived[k])

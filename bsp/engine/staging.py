@@ -52,7 +52,7 @@ class Staging:
         """Take the memory of a copy back for reuse.  Arrays that are not of `copy`, or small, are ignored."""
         if is_abstract(held):
             return
-        base = held.base
+        base = held.base  # a copy is a view of bytes, as an array that NumPy has allocated is not
         if held.nbytes < _SMALLEST or not isinstance(base, np.ndarray) or base.dtype != np.uint8:
             return
         if self._kept + held.nbytes <= KEPT_BYTES:

@@ -40,9 +40,10 @@ class Transport(Protocol):
     def small(
         self, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes], block_bytes: int
     ) -> SmallPackets | None:
-        """Exchange headers and packets that fit into slots, for an element with nothing else; return the others'.
+        """Exchange headers and packets that fit into slots, for an element with nothing else but blocks.
 
-        hint : of the calls here; the largest of all elements is returned with the packets.
+        Returns the packets of the other elements, the largest hint, and whether blocks follow from another one.
+        hint : of the calls here.
         block_bytes : what follows as blocks, for all other elements together.
         Collective: the other elements call this or `control`.
         Returns None if another element has more, or a fault: `headers` and `packets` follow, as after `control`.

@@ -31,14 +31,14 @@ enum { ADDRESS = 12 };
 
 static PyObject *name_contexts, *name_coarrays, *name_raw;
 
-/* One effect, as borrowed references and numbers. */
+/* An effect, as borrowed references and numbers. */
 typedef struct {
     long kind, dest;
     const char *address, *data;
     PyObject *block; /* what follows the packets; NULL if the data are in the record */
     Py_ssize_t size;
     unsigned long long start; /* of a put in its coarray; of a value, the end of the range of pids */
-} Small;
+} Effect;
 
 static int is_block(long kind)
 {
@@ -52,57 +52,57 @@ static Py_ssize_t inlined(long kind, Py_ssize_t size)
 }
 
 /* Read a tuple (kind, dest, address, start, data, coarray).  Return 0, or -1 with an exception. */
-static int read_small(PyObject *effect, Small *small)
+static int read_effect(PyObject *effect, Effect *item)
 {
     PyObject *address = PyTuple_GET_ITEM(effect, 2), *data = PyTuple_GET_ITEM(effect, 4);
     Py_buffer bytes;
-    small->kind = PyLong_AsLong(PyTuple_GET_ITEM(effect, 0));
-    small->dest = PyLong_AsLong(PyTuple_GET_ITEM(effect, 1));
-    small->start = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(effect, 3));
+    item->kind = PyLong_AsLong(PyTuple_GET_ITEM(effect, 0));
+    item->dest = PyLong_AsLong(PyTuple_GET_ITEM(effect, 1));
+    item->start = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(effect, 3));
     if (PyErr_Occurred())
         return -1;
     if (!PyBytes_Check(address) || PyBytes_GET_SIZE(address) != ADDRESS
-        || !(is_block(small->kind) || PyBytes_Check(data))) {
-        PyErr_SetString(PyExc_TypeError, "a small effect has 12 bytes of address, and bytes of data");
+        || !(is_block(item->kind) || PyBytes_Check(data))) {
+        PyErr_SetString(PyExc_TypeError, "a record has 12 bytes of address, and bytes or a block of data");
         return -1;
     }
-    small->address = PyBytes_AS_STRING(address);
-    small->block = NULL;
-    if (is_block(small->kind)) {
+    item->address = PyBytes_AS_STRING(address);
+    item->block = NULL;
+    if (is_block(item->kind)) {
         if (PyObject_GetBuffer(data, &bytes, PyBUF_SIMPLE))
             return -1;
-        small->block = data;
-        small->data = NULL;
-        small->size = bytes.len;
+        item->block = data;
+        item->data = NULL;
+        item->size = bytes.len;
         PyBuffer_Release(&bytes);
         return 0;
     }
-    small->data = PyBytes_AS_STRING(data);
-    small->size = PyBytes_GET_SIZE(data);
+    item->data = PyBytes_AS_STRING(data);
+    item->size = PyBytes_GET_SIZE(data);
     return 0;
 }
 
 /* Return the elements that an effect goes to, from *low to below *high; -1 with an exception if dest is none. */
-static int range_of(const Small *small, PyObject *owner, Py_ssize_t elements, Py_ssize_t *low, Py_ssize_t *high)
+static int range_of(const Effect *item, PyObject *owner, Py_ssize_t elements, Py_ssize_t *low, Py_ssize_t *high)
 {
-    if (small->dest < 0 || small->dest >= PyList_GET_SIZE(owner)) {
-        PyErr_Format(PyExc_IndexError, "process %ld of %zd", small->dest, PyList_GET_SIZE(owner));
+    if (item->dest < 0 || item->dest >= PyList_GET_SIZE(owner)) {
+        PyErr_Format(PyExc_IndexError, "process %ld of %zd", item->dest, PyList_GET_SIZE(owner));
         return -1;
     }
-    *low = PyLong_AsSsize_t(PyList_GET_ITEM(owner, small->dest));
+    *low = PyLong_AsSsize_t(PyList_GET_ITEM(owner, item->dest));
     if (*low < 0 || *low >= elements) {
         if (!PyErr_Occurred())
             PyErr_Format(PyExc_IndexError, "element %zd of %zd", *low, elements);
         return -1;
     }
-    *high = small->kind == VALUE ? elements : *low + 1;
+    *high = item->kind == VALUE ? elements : *low + 1;
     return 0;
 }
 
-/* Call `visit` for each effect and each element that it goes to.  Return 0, 1 if some effect is no small one, -1 with an
+/* Call `visit` for each effect and each element that it goes to.  Return 0, 1 if some effect is no tuple of six, -1 with an
  * exception.
  */
-typedef int (*Visit)(void *state, Py_ssize_t element, const Small *small);
+typedef int (*Visit)(void *state, Py_ssize_t element, const Effect *item);
 
 static int walk(PyObject *outboxes, PyObject *owner, Py_ssize_t elements, Visit visit, void *state)
 {
@@ -114,14 +114,14 @@ static int walk(PyObject *outboxes, PyObject *owner, Py_ssize_t elements, Visit 
         }
         for (Py_ssize_t e = 0; e < PyList_GET_SIZE(effects); e++) {
             PyObject *effect = PyList_GET_ITEM(effects, e);
-            Small small;
+            Effect item;
             Py_ssize_t low, high;
             if (!PyTuple_CheckExact(effect) || PyTuple_GET_SIZE(effect) != 6)
                 return 1;
-            if (read_small(effect, &small) || range_of(&small, owner, elements, &low, &high))
+            if (read_effect(effect, &item) || range_of(&item, owner, elements, &low, &high))
                 return -1;
             for (Py_ssize_t k = low; k < high; k++)
-                if (visit(state, k, &small))
+                if (visit(state, k, &item))
                     return -1;
         }
     }
@@ -129,9 +129,9 @@ static int walk(PyObject *outboxes, PyObject *owner, Py_ssize_t elements, Visit 
 }
 
 /* Add the size of a record to that of its packet. */
-static int add_size(void *state, Py_ssize_t element, const Small *small)
+static int add_size(void *state, Py_ssize_t element, const Effect *item)
 {
-    ((Py_ssize_t *)state)[element] += (Py_ssize_t)sizeof(Head) + inlined(small->kind, small->size);
+    ((Py_ssize_t *)state)[element] += (Py_ssize_t)sizeof(Head) + inlined(item->kind, item->size);
     return 0;
 }
 
@@ -158,23 +158,23 @@ typedef struct {
 } Written;
 
 /* Write a record into its packet, and add its block to those of the element. */
-static int write_record(void *state, Py_ssize_t element, const Small *small)
+static int write_record(void *state, Py_ssize_t element, const Effect *item)
 {
     Written *written = state;
     Place *place = written->places + element;
-    Py_ssize_t size = inlined(small->kind, small->size);
+    Py_ssize_t size = inlined(item->kind, item->size);
     if (place->end - place->at < (Py_ssize_t)sizeof(Head) + size) {
         PyErr_SetString(PyExc_RuntimeError, "an outbox has changed while it was packed");
         return -1;
     }
-    Head head = {.kind = (uint8_t)small->kind, .dest = (int32_t)small->dest, .size = (uint32_t)small->size,
-                 .start = small->start};
-    memcpy(&head.context, small->address, ADDRESS);
+    Head head = {.kind = (uint8_t)item->kind, .dest = (int32_t)item->dest, .size = (uint32_t)item->size,
+                 .start = item->start};
+    memcpy(&head.context, item->address, ADDRESS);
     memcpy(place->at, &head, sizeof head);
     if (size)
-        memcpy(place->at + sizeof head, small->data, size);
+        memcpy(place->at + sizeof head, item->data, size);
     place->at += sizeof head + size;
-    return small->block ? append_to(written->blocks, element, small->block) : 0;
+    return item->block ? append_to(written->blocks, element, item->block) : 0;
 }
 
 /* Add packets whose contents are not yet written; return 0, or -1 with an exception. */
@@ -404,33 +404,61 @@ static PyObject *places(PyObject *Py_UNUSED(self), PyObject *args)
     return found;
 }
 
-/* Read a list of pairs of addresses into an array of twice as many; NULL with an exception. */
-static unsigned long long *read_ranges(PyObject *ranges)
+/* A range of addresses, the second exclusive. */
+typedef struct {
+    unsigned long long low, high;
+} Range;
+
+static int by_low(const void *a, const void *b)
 {
-    Py_ssize_t count = PyList_GET_SIZE(ranges);
-    unsigned long long *ends = PyMem_Calloc(count ? 2 * count : 1, sizeof *ends);
-    if (!ends)
-        return (unsigned long long *)PyErr_NoMemory();
-    for (Py_ssize_t r = 0; r < count; r++)
-        if (!PyArg_ParseTuple(PyList_GET_ITEM(ranges, r), "KK", ends + 2 * r, ends + 2 * r + 1)) {
-            PyMem_Free(ends);
+    unsigned long long one = ((const Range *)a)->low, other = ((const Range *)b)->low;
+    return (one > other) - (one < other);
+}
+
+/* Read a list of pairs of addresses, without the empty ones, in order; each ends where it or one before it ends last.
+ * Return their array, and their number; NULL with an exception.
+ */
+static Range *read_ranges(PyObject *list, Py_ssize_t *count)
+{
+    Range *ranges = PyMem_Calloc(PyList_GET_SIZE(list) + 1, sizeof *ranges);
+    if (!ranges)
+        return (Range *)PyErr_NoMemory();
+    *count = 0;
+    for (Py_ssize_t r = 0; r < PyList_GET_SIZE(list); r++) {
+        PyObject *pair = PyList_GET_ITEM(list, r);
+        Range *range = ranges + *count;
+        if (!PyTuple_Check(pair) || !PyArg_ParseTuple(pair, "KK", &range->low, &range->high)) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_TypeError, "a range is a tuple of two addresses");
+            PyMem_Free(ranges);
             return NULL;
         }
-    return ends;
+        *count += range->low < range->high;
+    }
+    qsort(ranges, *count, sizeof *ranges, by_low);
+    for (Py_ssize_t r = 1; r < *count; r++)
+        if (ranges[r].high < ranges[r - 1].high)
+            ranges[r].high = ranges[r - 1].high;
+    return ranges;
 }
 
 /* Return 1 if a block shares memory with one of the ranges, 0 if not, -1 with an exception. */
-static int meets(PyObject *block, const unsigned long long *ends, Py_ssize_t count)
+static int meets(PyObject *block, const Range *ranges, Py_ssize_t count)
 {
     Py_buffer bytes;
     if (PyObject_GetBuffer(block, &bytes, PyBUF_SIMPLE))
         return -1;
     unsigned long long start = (uintptr_t)bytes.buf, stop = start + bytes.len;
     PyBuffer_Release(&bytes);
-    for (Py_ssize_t r = 0; r < count; r++)
-        if ((ends[2 * r] > start ? ends[2 * r] : start) < (ends[2 * r + 1] < stop ? ends[2 * r + 1] : stop))
-            return 1;
-    return 0;
+    Py_ssize_t before = 0; /* ranges that begin before the block ends */
+    for (Py_ssize_t above = count; before < above;) {
+        Py_ssize_t middle = (before + above) / 2;
+        if (ranges[middle].low < stop)
+            before = middle + 1;
+        else
+            above = middle;
+    }
+    return start < stop && before && ranges[before - 1].high > start;
 }
 
 static PyObject *meeting(PyObject *Py_UNUSED(self), PyObject *args)
@@ -438,17 +466,17 @@ static PyObject *meeting(PyObject *Py_UNUSED(self), PyObject *args)
     PyObject *blocks, *ranges;
     if (!PyArg_ParseTuple(args, "O!O!", &PyList_Type, &blocks, &PyList_Type, &ranges))
         return NULL;
-    Py_ssize_t count = PyList_GET_SIZE(ranges);
-    unsigned long long *ends = read_ranges(ranges);
-    PyObject *met = ends ? PyList_New(0) : NULL;
+    Py_ssize_t count;
+    Range *sorted = read_ranges(ranges, &count);
+    PyObject *met = sorted ? PyList_New(0) : NULL;
     for (Py_ssize_t b = 0; met && b < PyList_GET_SIZE(blocks); b++) {
-        int does = meets(PyList_GET_ITEM(blocks, b), ends, count);
+        int does = meets(PyList_GET_ITEM(blocks, b), sorted, count);
         PyObject *number = does > 0 ? PyLong_FromSsize_t(b) : NULL;
         if (does < 0 || (does && (!number || PyList_Append(met, number))))
             Py_CLEAR(met);
         Py_XDECREF(number);
     }
-    PyMem_Free(ends);
+    PyMem_Free(sorted);
     return met;
 }
 
@@ -557,7 +585,7 @@ static PyObject *read_slots(PyObject *Py_UNUSED(self), PyObject *args)
 
 /* ---- copies ---- */
 
-enum { PAST = 8 << 20 }; /* bytes of a copy that goes past the caches: the receiver would not find it there */
+enum { PAST = 8 << 20 }; /* bytes of the smallest copy past the caches, which could not hold it until it is read */
 
 /* Copy past the caches.  An ordinary store first fetches its line. */
 static void copy_past(char *to, const char *from, size_t size)

@@ -95,7 +95,7 @@ class MpiTransport:
     def small(
         self, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes], block_bytes: int
     ) -> SmallPackets | None:
-        """Exchange headers and packets that fit into slots, for an element with nothing else; return the others'."""
+        """Exchange headers and packets that fit into slots, for an element with nothing else but blocks."""
         slot = self._slot
         mine = fill(self._out, slot, perf_counter() - self._began, superstep, digest, hint, packets, block_bytes)
         self._alltoall(self._out_spec, self._into_spec)

@@ -24,7 +24,7 @@ from bsp.values.payload import items_in
 from bsp.values.records import KINDS, PUT, VALUE, each
 from bsp.values.region import Region
 
-DIRECT_BYTES = LARGE
+DIRECT_BYTES = LARGE  # of values that follow a packet as blocks: all of them are received where a page begins
 
 _MARSHAL = 2  # the last version in which equal values have equal bytes, however often they are referenced
 _PUT, _PLAIN, _EACH, _GET, _SEND, _PICKLE, _ROW, _SMALL = range(8)

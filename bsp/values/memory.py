@@ -1,6 +1,6 @@
 """Memory for values that travel: large arrays begin at a page.
 
-Between processes of a host MPI has the kernel copy, by an instruction that on some processors takes four times as long
+Between processes of a host MPI has the kernel copy, by an instruction that on some processors takes five times as long
 where the place of a byte lies 1 to 31 bytes behind its source, pages left aside.  The C library makes that likely: it
 puts a header of 16 bytes before each array, so that arrays of the same size, made one after the other, begin 16 bytes
 further within a page each.

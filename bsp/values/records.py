@@ -17,8 +17,10 @@ the package was installed with a C compiler, those of `compiled.c` take their pl
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 PUT, VALUE, COPIED, LENT = 1, 2, 3, 4
@@ -89,18 +91,18 @@ def apply(packet: bytes, tasks: Sequence[Any], first: int, values: dict[int, Any
         if kind == VALUE:
             values[source] = data
             continue
-        place = _memory(tasks, first, context, coarray, dest, start, size)[start : start + size]
-        if kind == PUT:
-            place[:] = memoryview(data)
-            continue
-        if taken == len(blocks):
-            raise ValueError("a record has no block")
-        block = blocks[taken]
-        taken += 1
-        if block is not None:
-            if len(block) != size:
+        found: Any = data
+        if kind != PUT:
+            if taken == len(blocks):
+                raise ValueError("a record has no block")
+            found = blocks[taken]
+            taken += 1
+            if found is None:
+                continue
+            if len(found) != size:
                 raise ValueError("a block has another size than its record")
-            place[:] = memoryview(block)
+        place = _memory(tasks, first, context, coarray, dest, start, size)[start : start + size]
+        place[:] = memoryview(found)
     if taken < len(blocks):
         raise ValueError("a block has no record")
 
@@ -121,11 +123,14 @@ def places(packet: bytes, tasks: Sequence[Any], first: int) -> list[tuple[int, i
 
 def meeting(blocks: Sequence[Any], ranges: Sequence[tuple[int, int]]) -> list[int]:
     """Return the numbers of the blocks that share memory with a range of addresses (the second exclusive)."""
+    found = sorted(each for each in ranges if each[0] < each[1])
+    starts = [low for low, _ in found]
+    tops = list(accumulate((high for _, high in found), max))  # the furthest end of the first ranges
     met = []
     for number, block in enumerate(blocks):
         start = block.__array_interface__["data"][0]
-        stop = start + len(block)
-        if any(max(low, start) < min(high, stop) for low, high in ranges):
+        before = bisect_left(starts, start + len(block))  # ranges that begin before the block ends
+        if len(block) and before and tops[before - 1] > start:
             met.append(number)
     return met
 

@@ -143,7 +143,7 @@ class AgentTransport:
     def small(
         self, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes], block_bytes: int
     ) -> SmallPackets | None:
-        """Hold a control exchange for a bundle with small packets and nothing else; return those of the others."""
+        """Hold a control exchange for a bundle with packets, and blocks that follow; return those of the others."""
         if packets or hint or block_bytes:
             flags = h.BLOCKS if block_bytes else 0
             headers = self.control(h.Header(0.0, superstep, flags, 0, digest, -1, 0, hint, 0, 0, 0), packets)
@@ -156,7 +156,8 @@ class AgentTransport:
             self._read_headers(h.Header._make(h.unpack(bytearray(mine), 0)))
             headers = self._headers
         flags, most = h.combined(headers, headers[self.index])
-        return None if flags & ~h.BLOCKS else (self.packets(flags), most, bool(flags))
+        follow = any(each.flags for b, each in enumerate(headers) if b != self.index)
+        return None if flags & ~h.BLOCKS else (self.packets(flags), most, follow)
 
     def _mixed(self, digest: bytes) -> bytes:
         """Combine a boundary's digest with the number of heads passed, which must be equal on all processes (N10)."""

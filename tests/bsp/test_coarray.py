@@ -47,6 +47,35 @@ def test_an_assignment_to_local_of_another_shape_or_kind_is_refused(run: Any) ->
     run(main, nprocs=1)
 
 
+@pytest.mark.parametrize("shape", [3, 5000, (200, 200), [300, 40], range(300, 302), np.array([300, 40]), (), 0, (0, 9)])
+@pytest.mark.parametrize("dtype", [float, ">i2", "?", "S300", (float, (3,)), [("a", "i1"), ("b", "f8")]])
+def test_a_coarray_is_what_numpy_makes_of_its_shape_and_dtype(run: Any, shape: Any, dtype: Any) -> None:
+    """Large ones begin at a page, which makes no other difference."""
+
+    def main(proc: bsp.Process) -> None:
+        for fill, expected in ((0, np.zeros(shape, dtype)), (1, np.full(shape, 1, dtype))):
+            x = proc.coarray(shape, dtype, fill).local
+            assert (x.shape, x.dtype) == (expected.shape, expected.dtype)
+            np.testing.assert_array_equal(x, expected)
+            assert x.flags.c_contiguous and x.flags.writeable and x.flags.aligned
+        for narrow in (np.uint8(200), (np.int16(200), np.int16(200))):
+            assert proc.coarray(narrow, "S300").shape == np.zeros(narrow, "S1").shape
+
+    run(main, nprocs=1)
+
+
+@pytest.mark.parametrize("shape", [-1, (-5, -5000), 1e5, None, "3"])
+def test_a_shape_that_is_none_is_refused_as_numpy_does(run: Any, shape: Any) -> None:
+    def main(proc: bsp.Process) -> None:
+        with pytest.raises(Exception) as expected:
+            np.empty(shape)
+        with pytest.raises(type(expected.value)) as refused:
+            proc.coarray(shape)
+        assert str(refused.value) == str(expected.value)
+
+    run(main, nprocs=1)
+
+
 @pytest.mark.parametrize("dtype", [np.int16, np.int32, np.int64])
 @pytest.mark.parametrize("known", [True, False])
 def test_positions_and_values_are_read_at_the_call(run: Any, dtype: Any, known: bool) -> None:

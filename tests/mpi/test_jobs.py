@@ -1333,3 +1333,26 @@ def test_a_long_folder_for_temporary_files_is_no_obstacle(
     monkeypatch.setenv("TMPDIR", str(folder))
     ended = job(write("import bsp\nprint(bsp.process().allreduce(1))\n"), p=2, elements=elements)
     assert ended == Ended(0, "2\n2\n", "")
+
+
+@pytest.mark.parametrize("options", ["", "--schedule matched", "--schedule two-phase", "--clones 2"])
+@pytest.mark.parametrize("elements", [2, 3])
+def test_a_large_put_that_stays_in_its_element_moves_nothing_between_them(
+    write: Write, options: str, elements: int
+) -> None:
+    """Elements exchange blocks all together or not at all: one that did it alone would wait for the others."""
+    script = write("""
+        import bsp, numpy as np
+        proc = bsp.process()
+        x = proc.coarray(10_000)
+        proc.sync()
+        for k in range(1, 7):
+            if proc.pid == 0:
+                x.put(0, np.full(10_000, float(k)), buffered=k > 3)
+            if k == 2 and proc.pid == 1:
+                x.put(3, np.full(10_000, 20.0))
+            proc.sync()
+        print(proc.pid, x.local.min(), x.local.max())
+    """)
+    ended = job(script, elements=elements, options=options)
+    assert (ended.status, ended.out) == (0, "0 6.0 6.0\n1 0.0 0.0\n2 0.0 0.0\n3 20.0 20.0\n"), ended.err
