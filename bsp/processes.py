@@ -56,7 +56,7 @@ from bsp.rounds import State, rounds
 from bsp.source import NOWHERE, here
 from bsp.transport.header import digest
 from bsp.values.effects import Send
-from bsp.values.payload import dumps, is_abstract, is_array
+from bsp.values.payload import PLAIN, dumps, is_abstract, is_array
 from bsp.values.region import Shape
 
 Group = Sequence[int] | None
@@ -323,6 +323,8 @@ class Process:
         Cost, n words: one-phase g(p-1)n + L; two-phase about 2gn + 2L (arrays); tree twice
         (gkn + L) log_k p.
         """
+        if type(value) in PLAIN and type(op) is str and op in self._reductions and group is None and algorithm is None:
+            return self._reductions[op](value)
         return (self._task.element.sampled or collectives).allreduce(self, value, op, group, algorithm)
 
     def scan(self, value: Any, op: Op = "add", group: Group = None, algorithm: str | None = None) -> Any:

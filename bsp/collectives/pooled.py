@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import pickle
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bsp.collectives.steps import give_to_all, pickled
 from bsp.engine.task import Call
 from bsp.errors import ShapeError
+from bsp.transport.compiled import tree_of_plain
+from bsp.transport.packet import DIRECT_BYTES
 from bsp.values.operations import Prefixes, Reduction, combine
+from bsp.values.payload import PLAIN, dumps
+from bsp.values.records import VALUE, address_of
 
 if TYPE_CHECKING:
     from bsp.cost.choice import Choice
@@ -66,27 +70,41 @@ def _tree_of(pool: Pool, op: Reduction) -> Prefixes | None:
 _NUMBERS = frozenset({bool, int, float, complex})
 
 
-class KnownReduction(NamedTuple):
-    """The common part of all calls of `allreduce` with one operation, on one process, for values that are no arrays."""
+class KnownReduction:
+    """All calls of `allreduce` with one operation, on one process, of values that are no arrays: one superstep each."""
 
-    call: Call
-    op: Reduction
-    choice: Choice
+    __slots__ = ("_address", "_call", "_channel", "_choice", "_element", "_known", "_op", "_proc", "_task")
 
+    def __init__(self, proc: Process, call: Call, op: Reduction, choice: Choice) -> None:
+        """Keep what the calls have in common: their boundary, their operation, and the choice of their algorithm."""
+        self._proc, self._call, self._op, self._choice = proc, call, op, choice
+        self._task = proc._task
+        self._element = proc._task.element
+        self._channel = proc._task.contexts[1]
+        self._address = address_of(self._channel.id, 0, proc.pid)
+        self._known = op.ufunc is not None and op.scalar is not op.ufunc  # what it does to Python's numbers
 
-def allreduced(proc: Process, value: Any, known: KnownReduction) -> Any:
-    """Return all values combined, on every process: `allreduce` in one superstep."""
-    call, op, choice = known
-    task = proc._task
-    give_to_all(task.contexts[1], proc.pid, 0, proc.nprocs, pickled(value, proc, call.text), lent=False)
-    task.choice = task.chosen = choice
-    task.boundary(call)
-    pool = task.element.pool
-    assert pool is not None
-    try:
-        return pool_combined(pool, op, proc.nprocs, pool.take())
-    except (TypeError, ValueError) as wrong:
-        raise no_fit(proc, call.text, wrong) from wrong
+    def __call__(self, value: Any) -> Any:
+        """Return all values combined, on every process."""
+        task, call, count = self._task, self._call, self._proc.nprocs
+        data = dumps(value) if type(value) in PLAIN else pickled(value, self._proc, call.text)
+        if type(data) is bytes and len(data) < DIRECT_BYTES:
+            self._channel.outbox.effects.append((VALUE, 0, self._address, count, data, None))
+        else:
+            give_to_all(self._channel, self._proc.pid, 0, count, data, lent=False)
+        task.choice = task.chosen = self._choice
+        task.boundary(call)
+        pool = self._element.pool
+        assert pool is not None
+        if self._known:
+            if pool.plain is None:
+                pool.plain = tree_of_plain(pool.packed, self._op.scalar)
+            if pool.plain is not NotImplemented:
+                return pool.plain
+        try:
+            return pool_combined(pool, self._op, count, pool.take())
+        except (TypeError, ValueError) as wrong:
+            raise no_fit(self._proc, call.text, wrong) from wrong
 
 
 def no_fit(proc: Process, text: str, wrong: Exception) -> ShapeError:

@@ -9,7 +9,7 @@ import numpy as np
 
 from bsp.collectives.choice import Algorithm, Collective
 from bsp.collectives.domains import Domains
-from bsp.collectives.pooled import KnownReduction, allreduced, no_fit, pool_combined
+from bsp.collectives.pooled import KnownReduction, no_fit, pool_combined
 from bsp.collectives.sizes import Sizes, levels_of
 from bsp.collectives.steps import Steps, joined, pack, root_rank, unpack
 from bsp.cost.model import Cost
@@ -239,11 +239,11 @@ def allreduce(proc: Process, value: Any, op: Any, group: Sequence[int] | None, a
     plain = type(value) in PLAIN or not is_array(value)
     brief = plain and group is None and algorithm is None and type(op) is str
     if brief and op in proc._reductions:
-        return allreduced(proc, value, proc._reductions[op])
+        return proc._reductions[op](value)
     call = _Reducing(proc, "allreduce", value, op, group, algorithm)
     if brief and call.chosen.name == "one-phase":
         assert proc._task.choice is not None
-        proc._reductions[op] = KnownReduction(call.steps.call(), call.op, proc._task.choice)
+        proc._reductions[op] = KnownReduction(proc, call.steps.call(), call.op, proc._task.choice)
     result = call.chosen.run(call)
     return call.own(result) if call.steps.takes_part else None
 

@@ -43,7 +43,7 @@ from bsp.interpreter.generators import lent
 from bsp.interpreter.imports import Imports
 from bsp.transport import header as h
 from bsp.transport.base import Solo, Transport
-from bsp.transport.compiled import pack
+from bsp.transport.compiled import COMPILED, end_superstep, pack
 from bsp.values.effects import Effect, Get, Outbox, Put, PutEach, Row, Send, effect_of
 from bsp.values.payload import Packed, received
 from bsp.values.records import COPIED, KINDS
@@ -136,6 +136,7 @@ class Element:
         self.lifeline = lifeline
         self.reordering: Reordering | None = None
         self._watched = False  # see `_is_watched`; found when the processes begin to run
+        self._quick = False  # whether supersteps may end in C, likewise
         self.console = Console(self, sys.stdout if console is None else console)
         self._imports = Imports(lambda: self.turn)
         if checker is not None:
@@ -174,6 +175,7 @@ class Element:
         kept_warnings = warning_state()
         self.thread = get_ident()
         self._watched = self._is_watched()
+        self._quick = COMPILED and self.transport.slots is not None and not self._watched and self.profile is None
         if self.progress is not None:
             self.progress.begin(self.superstep)
         if self.recorder is not None:
@@ -279,12 +281,11 @@ class Element:
 
     def meet(self) -> None:
         """End the superstep.  An exception of the runtime itself, not of the program, ends the whole job."""
-        if self.recorder is not None and self.hub is None:
-            self.recorder.alone()
-        if self.progress is not None:
-            self.progress.met()
+        self.pool = None
         try:
-            self._end_superstep()
+            ended = self._quick and end_superstep(self, self.transport, self.transport.clock())
+            if ended is not True:
+                self._end_superstep(None if ended is False else ended)
         except BaseException:
             if self.transport.elements > 1:  # the others would wait for this element's packets for ever
                 traceback.print_exc()
@@ -293,8 +294,10 @@ class Element:
                 self.transport.abort()
             raise
 
-    def _end_superstep(self) -> None:
+    def _end_superstep(self, taken: list[list[Any]] | None) -> None:
         """Do everything that happens at a boundary, from the arrival of the last process to delivery.
+
+        taken : what was in the outboxes, if small packets have been exchanged already.
 
         1. Compare the calls here and collect the flags for the header.
         2. Exchange headers and packets; every element then sees the same flags, and takes the same branch below.
@@ -302,7 +305,10 @@ class Element:
         4. FAULTS: exchange reports and judge them; nothing is delivered.
         5. Deliver, release coarrays, print, and begin the next superstep.
         """
-        self.pool = None
+        if self.recorder is not None and self.hub is None:
+            self.recorder.alone()
+        if self.progress is not None:
+            self.progress.met()
         tasks = self.tasks
         first = tasks[0].call
         digest = first.digest
@@ -333,7 +339,7 @@ class Element:
         if flags or printed or self._watched:
             boundary, headers = self._tell(digest, flags, bad, hint)
         else:
-            more = self._take_shortcut(outboxes, digest, hint)
+            more = self._take_shortcut(outboxes, digest, hint, taken)
             if more is None:
                 self._advance()
                 return
@@ -369,7 +375,7 @@ class Element:
         )  # fmt: skip
 
     def _take_shortcut(
-        self, outboxes: list[Outbox], digest: bytes, hint: int
+        self, outboxes: list[Outbox], digest: bytes, hint: int, taken: list[list[Any]] | None
     ) -> tuple[Boundary, list[h.Header]] | None:
         """Exchange and deliver nothing, small puts and messages, or records and blocks.
 
@@ -377,9 +383,12 @@ class Element:
 
         What is exchanged is taken out of the outboxes before: what a thread or a finalizer issues meanwhile waits for
         the next superstep.
+
+        taken : as for `_end_superstep`.
         """
-        transport, boundary = self.transport, None
-        taken = [outbox.take() for outbox in outboxes]
+        transport, boundary, exchanged = self.transport, None, taken is not None
+        if taken is None:
+            taken = [outbox.take() for outbox in outboxes]
         blocks: dict[int, list[Any]] = {}  # the bytes of large puts, by the element of their receivers, this one too
         packets: dict[int, bytes] | None = {}
         if taken:
@@ -393,7 +402,12 @@ class Element:
                 return self._tell(digest, 0, -1, hint, boundary)
         mine = packets.pop(self.index, b"")
         leaving = sum(block.nbytes for k, some in blocks.items() for block in some if k != self.index) if blocks else 0
-        found = transport.small(self.superstep, digest, hint, packets, leaving)
+        if exchanged:
+            assert transport.slots is not None
+            longest = max(map(len, packets.values()), default=0)
+            found = transport.slots.found(self.superstep, digest, hint, longest)
+        else:
+            found = transport.small(self.superstep, digest, hint, packets, leaving)
         travels = leaving > 0 or (found is not None and found[2])  # whether blocks move between elements
         large = bool(blocks) or travels
         if found is None or (large and (boundary or any(data[0] not in KINDS for data in found[0].values()))):

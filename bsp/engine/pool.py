@@ -23,14 +23,16 @@ class Pool:
 
     packed : values for all, by source, in the order of the pids.  rows : values for each, likewise.
     shared : whether several processes read the pool.
+    plain : all values for all combined, where nobody can change the result; None before.
     """
 
-    __slots__ = ("_made", "_readers", "packed", "rows", "shared")
+    __slots__ = ("_made", "_readers", "packed", "plain", "rows", "shared")
 
     def __init__(self, readers: int, packed: dict[int, Packed]) -> None:
         self.packed = packed
         self.rows: list[Row] = []
         self.shared = readers > 1
+        self.plain: Any = None
         self._readers = readers
         self._made: dict[Any, Any] = {}
 

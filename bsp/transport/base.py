@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from bsp.cost.choice import Choice
 from bsp.transport.header import Header
+
+if TYPE_CHECKING:
+    from bsp.transport.slot_exchange import Slots
 
 # by the other element; the largest hint; whether blocks follow from another one
 SmallPackets = tuple[Mapping[int, bytes | memoryview], int, bool]
@@ -27,6 +30,7 @@ class Transport(Protocol):
     elements: int
     chosen: Choice | None  # the schedule of the last exchange, and the prices of all
     moved: str | None  # how data travelled in this superstep; the reader sets it back to None
+    slots: Slots | None  # of the next control exchange; None if it has none
 
     def restart_clock(self) -> None:
         """Set the clock to 0.  Collective: all elements begin the job at the same time."""
@@ -81,6 +85,7 @@ class Solo:
     elements = 1
     chosen: Choice | None = None
     moved: str | None = None
+    slots: Slots | None = None
 
     def __init__(self) -> None:
         self._began = time.perf_counter()

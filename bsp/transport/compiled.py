@@ -6,12 +6,13 @@ With BSP_PURE_PYTHON=1 in the environment they are those in Python in any case. 
 from __future__ import annotations
 
 import os
+from typing import Any
 
 if os.environ.get("BSP_PURE_PYTHON"):
     COMPILED = False
 else:
     try:
-        from bsp.transport._compiled import apply, copy, fill, meeting, pack, places, read
+        from bsp.transport._compiled import apply, copy, end_superstep, fill, meeting, pack, places, read, tree_of_plain
 
         COMPILED = True
     except ImportError:  # there was no compiler
@@ -22,4 +23,22 @@ if not COMPILED:
     from bsp.transport.slots import fill, read
     from bsp.values.records import apply, meeting, pack, places  # type: ignore[assignment]
 
-__all__ = ["COMPILED", "apply", "copy", "fill", "meeting", "pack", "places", "read"]
+    def end_superstep(element: Any, transport: Any, clock: float, /) -> bool | list[Any]:
+        """Return False: the element ends the superstep in Python, which is the reference.
+
+        In C it ends a small one, and returns True; False if it has done nothing, because a process here has more than
+        that.  If headers have been exchanged and another element has more, it returns what it took out of the
+        outboxes.
+        """
+        return False
+
+    def tree_of_plain(packed: dict[int, Any], function: Any, /) -> Any:
+        """Return NotImplemented: values are combined in Python (`bsp.values.operations.combine`).
+
+        In C: the values combined in the tree of D3, if all are pickles of Python's own numbers, strings or bytes;
+        NotImplemented if not, or if they do not combine.
+        """
+        return NotImplemented
+
+
+__all__ = ["COMPILED", "apply", "copy", "end_superstep", "fill", "meeting", "pack", "places", "read", "tree_of_plain"]

@@ -8,6 +8,8 @@ program that repeats small supersteps needs one MPI call for each.
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -19,17 +21,10 @@ from bsp.cost.model import DEFAULT, Machine
 from bsp.errors import LocalMistake
 from bsp.source import here
 from bsp.transport.base import SmallPackets
-from bsp.transport.compiled import fill, read
+from bsp.transport.compiled import fill
 from bsp.transport.exchange import Blocks, ExchangeSizes, checked, choose_large, choose_small, exchange
-from bsp.transport.header import (
-    BODY,
-    SIZE,
-    Header,
-    clock_of,
-    set_body,
-    set_inline,
-    unpack,
-)
+from bsp.transport.header import BODY, SIZE, Header, clock_of, set_body, set_inline, unpack
+from bsp.transport.slot_exchange import Slots
 
 _SLOTS = (256, 1024, 4096)  # bytes: an Alltoall of 4 KiB slots costs little more than one of 64 B
 
@@ -56,11 +51,9 @@ class MpiTransport:
         self._machine = machine
         self.chosen: Choice | None = None
         self.moved: str | None = None
-        self._alltoall = self.comm.Alltoall
-        self._slots: dict[int, tuple[bytearray, bytearray, Any, Any, list[int]]] = {}
+        self._slots: dict[int, Slots] = {}
         self._use(_SLOTS[0])
-        self._came = self._into, self._offsets  # the slots of the last exchange
-        self._headers: list[Header] | None = None
+        self.came = self.slots  # those of the last exchange
         self._bodies: dict[int, bytes] = {}
         self._began = 0.0
         self.restart_clock()
@@ -74,13 +67,15 @@ class MpiTransport:
         """Free the communicator."""
         self.comm.Free()
 
-    def _use(self, slot: int) -> None:
-        if slot not in self._slots:
-            out, into = bytearray(slot * self.elements), bytearray(slot * self.elements)
-            offsets = [slot * k for k in range(self.elements)]
-            self._slots[slot] = out, into, [out, slot, MPI.BYTE], [into, slot, MPI.BYTE], offsets
-        self._slot = slot
-        self._out, self._into, self._out_spec, self._into_spec, self._offsets = self._slots[slot]
+    def _use(self, size: int) -> None:
+        if size not in self._slots:
+            least = max((smaller - SIZE + 1 for smaller in _SLOTS if smaller < size), default=0)
+            self._slots[size] = Slots(size, least, self.elements, self.index, partial(self._exchanging, size), self._fit)
+        self.slots = self._slots[size]
+
+    def _exchanging(self, size: int, out: bytearray, into: bytearray) -> Callable[[], None]:
+        """Return the function that exchanges slots."""
+        return partial(self.comm.Alltoall, [out, size, MPI.BYTE], [into, size, MPI.BYTE])
 
     # ----------------------------------------------------------------- control
 
@@ -90,70 +85,61 @@ class MpiTransport:
 
     def agreed_clock(self) -> float:
         """Return element 0's clock as it was sent at the last boundary."""
-        return clock_of(self._came[0]) if self._headers is None else self._headers[0].clock
+        return clock_of(self.came.into) if self.came.headers is None else self.came.headers[0].clock
 
     def small(
         self, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes], block_bytes: int
     ) -> SmallPackets | None:
         """Exchange headers and packets that fit into slots, for an element with nothing else but blocks."""
-        slot = self._slot
-        mine = fill(self._out, slot, perf_counter() - self._began, superstep, digest, hint, packets, block_bytes)
-        self._alltoall(self._out_spec, self._into_spec)
-        self._headers = None
-        self._came = self._into, self._offsets
-        self._bodies = {}
-        came = read(self._into, slot, self.index, superstep, digest)
-        if came is None:
-            return None
-        found, theirs, hints, blocks = came
-        if mine or theirs:
-            self._fit(max(mine, theirs))
-        return found, max(hint, hints), blocks
+        slots = self.came = self.slots
+        longest = fill(
+            slots.out, slots.size, perf_counter() - self._began, superstep, digest, hint, packets, block_bytes
+        )
+        slots.exchange()
+        slots.headers = None
+        return slots.found(superstep, digest, hint, longest)
 
     def headers(self) -> list[Header]:
         """Return the headers of the last exchange, by element."""
-        if self._headers is None:
-            into, offsets = self._came
-            self._headers = [unpack(into, offset) for offset in offsets]
-        return self._headers
+        return self.came.read_headers()
 
     def room(self) -> int:
         """Return the bytes of a packet that fit into its slot beside the header."""
-        return self._slot - SIZE
+        return self.slots.size - SIZE
 
     def control(self, header: Header, packets: dict[int, bytes]) -> list[Header]:
         """Exchange headers and, within them, the packets that fit their slots; keep the other packets for `packets`."""
-        out, room = self._out, self._slot - SIZE
+        slots = self.came = self.slots
+        out, room = slots.out, slots.size - SIZE
         packed = header.pack()
-        for offset in self._offsets:
+        for offset in slots.offsets:
             out[offset : offset + SIZE] = packed
         self._bodies = {}
         for k, packet in packets.items():
-            offset, size = self._offsets[k], len(packet)
+            offset, size = slots.offsets[k], len(packet)
             if size <= room:
                 set_inline(out, offset, size)
                 out[offset + SIZE : offset + SIZE + size] = packet
             else:
                 set_body(out, offset, size)
                 self._bodies[k] = packet
-        self._alltoall(self._out_spec, self._into_spec)
-        self._came = self._into, self._offsets
-        into = self._into
-        self._headers = [header if k == self.index else unpack(into, offset) for k, offset in enumerate(self._offsets)]
-        return self._headers
+        slots.exchange()
+        slots.headers = [
+            header if k == self.index else unpack(slots.into, offset) for k, offset in enumerate(slots.offsets)
+        ]
+        return slots.headers
 
     def packets(self, flags: int) -> dict[int, bytes | memoryview]:
         """Return the packets received in the slots; then exchange the longer ones, and choose the next slot size."""
-        headers = self.headers()
-        slots, offsets = self._came
+        headers, slots = self.headers(), self.came
         found: dict[int, bytes | memoryview] = {}
         longest = 0
         for k, header in enumerate(headers):
             if header.row_max > longest:
                 longest = header.row_max
             if header.inline:
-                start = offsets[k] + SIZE
-                found[k] = bytes(slots[start : start + header.inline])
+                start = slots.offsets[k] + SIZE
+                found[k] = bytes(slots.into[start : start + header.inline])
         if flags & BODY:
             out = {k: [np.frombuffer(body, np.uint8)] for k, body in self._bodies.items()}
             into = {k: [np.empty(header.body, np.uint8)] for k, header in enumerate(headers) if header.body}
@@ -173,13 +159,13 @@ class MpiTransport:
 
         Not called if no element had a packet.
         """
-        for slot in _SLOTS:
-            if slot - SIZE >= packet:
+        for size in _SLOTS:
+            if size - SIZE >= packet:
                 break
         else:
-            slot = _SLOTS[0]
-        if slot != self._slot:
-            self._use(slot)
+            size = _SLOTS[0]
+        if size != self.slots.size:
+            self._use(size)
 
     # ------------------------------------------------------------------ blocks
 

@@ -77,6 +77,7 @@ class AgentTransport:
         self.life = asked.life
         self.chosen: Choice | None = None
         self.moved: str | None = None
+        self.slots = None
         self.exchange = 0  # number of the next exchange
         self.heads = -1  # number of the last head passed; -1 before the first
         self.ask = False  # whether the worker must wait for an Answer at its next head

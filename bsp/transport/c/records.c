@@ -1,46 +1,9 @@
-/* In C: the short superstep (records.pack, apply, places and meeting; slots.fill and read) and copies.copy, whose
- * docstrings say what they do.  Results are the same, byte for byte; tests/bsp/test_compiled.py compares them.  Layouts
- * are little-endian.
- */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <stdint.h>
-#include <string.h>
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
+/* Records in C: bsp/values/records.py says what the functions do, and is what tests compare them with. */
+#include "compiled.h"
 
-#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "records and headers are copied as they lie in memory, which must be little-endian"
-#endif
+enum { ADDRESS = 12 }; /* bytes */
 
-enum { PUT = 1, VALUE = 2, COPIED = 3, LENT = 4 };
-enum { BLOCKS = 64 }; /* the flag of a header */
-
-/* ---- records: a head, and the data ---- */
-
-typedef struct {
-    uint8_t kind, unused[3];
-    uint32_t context, coarray; /* these and the source are the address */
-    int32_t source, dest;
-    uint32_t size;
-    uint64_t start;
-} Head;
-
-enum { ADDRESS = 12 };
-
-static PyObject *name_contexts, *name_coarrays, *name_raw;
-
-/* An effect, as borrowed references and numbers. */
-typedef struct {
-    long kind, dest;
-    const char *address, *data;
-    PyObject *block; /* what follows the packets; NULL if the data are in the record */
-    Py_ssize_t size;
-    unsigned long long start; /* of a put in its coarray; of a value, the end of the range of pids */
-} Effect;
-
-static int is_block(long kind)
+int is_block(long kind)
 {
     return kind == COPIED || kind == LENT;
 }
@@ -99,12 +62,7 @@ static int range_of(const Effect *item, PyObject *owner, Py_ssize_t elements, Py
     return 0;
 }
 
-/* Call `visit` for each effect and each element that it goes to.  Return 0, 1 if some effect is no tuple of six, -1 with an
- * exception.
- */
-typedef int (*Visit)(void *state, Py_ssize_t element, const Effect *item);
-
-static int walk(PyObject *outboxes, PyObject *owner, Py_ssize_t elements, Visit visit, void *state)
+int walk(PyObject *outboxes, PyObject *owner, Py_ssize_t elements, Visit visit, void *state)
 {
     for (Py_ssize_t b = 0; b < PyList_GET_SIZE(outboxes); b++) {
         PyObject *effects = PyList_GET_ITEM(outboxes, b);
@@ -116,29 +74,24 @@ static int walk(PyObject *outboxes, PyObject *owner, Py_ssize_t elements, Visit 
             PyObject *effect = PyList_GET_ITEM(effects, e);
             Effect item;
             Py_ssize_t low, high;
+            int found;
             if (!PyTuple_CheckExact(effect) || PyTuple_GET_SIZE(effect) != 6)
                 return 1;
             if (read_effect(effect, &item) || range_of(&item, owner, elements, &low, &high))
                 return -1;
             for (Py_ssize_t k = low; k < high; k++)
-                if (visit(state, k, &item))
-                    return -1;
+                if ((found = visit(state, k, &item)))
+                    return found;
         }
     }
     return 0;
 }
 
-/* Add the size of a record to that of its packet. */
-static int add_size(void *state, Py_ssize_t element, const Effect *item)
+int add_size(void *sizes, Py_ssize_t element, const Effect *item)
 {
-    ((Py_ssize_t *)state)[element] += (Py_ssize_t)sizeof(Head) + inlined(item->kind, item->size);
+    ((Py_ssize_t *)sizes)[element] += (Py_ssize_t)sizeof(Head) + inlined(item->kind, item->size);
     return 0;
 }
-
-/* The rest of a packet that is written. */
-typedef struct {
-    char *at, *end;
-} Place;
 
 /* Append to the list of an element in a dictionary of lists; return 0, or -1 with an exception. */
 static int append_to(PyObject *lists, Py_ssize_t element, PyObject *item)
@@ -151,14 +104,7 @@ static int append_to(PyObject *lists, Py_ssize_t element, PyObject *item)
     return failed ? -1 : 0;
 }
 
-/* What is written: packets by element, and a dictionary of blocks. */
-typedef struct {
-    Place *places;
-    PyObject *blocks;
-} Written;
-
-/* Write a record into its packet, and add its block to those of the element. */
-static int write_record(void *state, Py_ssize_t element, const Effect *item)
+int write_record(void *state, Py_ssize_t element, const Effect *item)
 {
     Written *written = state;
     Place *place = written->places + element;
@@ -197,7 +143,7 @@ static int add_packets(PyObject *packets, const Py_ssize_t *sizes, Py_ssize_t el
     return 0;
 }
 
-static PyObject *pack(PyObject *Py_UNUSED(self), PyObject *args)
+PyObject *pack(PyObject *Py_UNUSED(self), PyObject *args)
 {
     PyObject *outboxes, *owner, *blocks;
     Py_ssize_t elements, index, room;
@@ -305,60 +251,73 @@ static int write_block(PyObject *tasks, Py_ssize_t first, const Head *head, PyOb
 }
 
 /* Read the next record of a packet, and move on.  Return 1, 0 at the end of the packet, or -1 with an exception. */
-static int next_record(const Py_buffer *packet, Py_ssize_t *at, Head *head, const char **data)
+static int next_record(const char *packet, Py_ssize_t size, Py_ssize_t *at, Head *head, const char **data)
 {
-    if (*at == packet->len)
+    if (*at == size)
         return 0;
-    Py_ssize_t left = packet->len - *at - (Py_ssize_t)sizeof *head;
+    Py_ssize_t left = size - *at - (Py_ssize_t)sizeof *head;
     if (left >= 0) {
-        memcpy(head, (char *)packet->buf + *at, sizeof *head);
-        *data = (char *)packet->buf + *at + sizeof *head;
-        Py_ssize_t size = inlined(head->kind, head->size);
-        *at += (Py_ssize_t)sizeof *head + size;
-        left -= size;
+        memcpy(head, packet + *at, sizeof *head);
+        *data = packet + *at + sizeof *head;
+        Py_ssize_t follow = inlined(head->kind, head->size);
+        *at += (Py_ssize_t)sizeof *head + follow;
+        left -= follow;
     }
     if (left < 0)
         PyErr_SetString(PyExc_ValueError, "a packet ends inside a record");
     return left < 0 ? -1 : 1;
 }
 
-static PyObject *apply(PyObject *Py_UNUSED(self), PyObject *args)
+/* Add a value to those of its source; return 0, or -1 with an exception. */
+static int take_value(PyObject *values, const Head *head, const char *data)
 {
-    Py_buffer packet;
-    PyObject *tasks, *values, *blocks;
-    Py_ssize_t first, at = 0, taken = 0;
-    if (!PyArg_ParseTuple(args, "y*O!nO!O!", &packet, &PyList_Type, &tasks, &first, &PyDict_Type, &values, &PyList_Type,
-                          &blocks))
-        return NULL;
+    PyObject *source = PyLong_FromLong(head->source), *value = PyBytes_FromStringAndSize(data, head->size);
+    int failed = !source || !value || PyDict_SetItem(values, source, value);
+    Py_XDECREF(source);
+    Py_XDECREF(value);
+    return failed ? -1 : 0;
+}
+
+int apply_packet(const char *packet, Py_ssize_t size, PyObject *tasks, Py_ssize_t first, PyObject *values,
+                 PyObject *blocks)
+{
     Head head;
     const char *data;
+    Py_ssize_t at = 0, taken = 0;
     int more;
-    while ((more = next_record(&packet, &at, &head, &data)) > 0) {
+    while ((more = next_record(packet, size, &at, &head, &data)) > 0) {
         int failed;
         if (head.kind == PUT) {
             failed = write_put(tasks, first, &head, data);
         } else if (!is_block(head.kind)) {
-            PyObject *source = PyLong_FromLong(head.source), *value = PyBytes_FromStringAndSize(data, head.size);
-            failed = !source || !value || PyDict_SetItem(values, source, value);
-            Py_XDECREF(source);
-            Py_XDECREF(value);
+            failed = take_value(values, &head, data);
         } else if (taken < PyList_GET_SIZE(blocks)) {
             failed = write_block(tasks, first, &head, PyList_GET_ITEM(blocks, taken++));
         } else {
             PyErr_SetString(PyExc_ValueError, "a record has no block");
             failed = 1;
         }
-        if (failed) {
-            more = -1;
-            break;
-        }
+        if (failed)
+            return -1;
     }
-    PyBuffer_Release(&packet);
     if (!more && taken < PyList_GET_SIZE(blocks)) {
         PyErr_SetString(PyExc_ValueError, "a block has no record");
         more = -1;
     }
-    return more ? NULL : Py_NewRef(Py_None);
+    return more;
+}
+
+PyObject *apply(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    Py_buffer packet;
+    PyObject *tasks, *values, *blocks;
+    Py_ssize_t first;
+    if (!PyArg_ParseTuple(args, "y*O!nO!O!", &packet, &PyList_Type, &tasks, &first, &PyDict_Type, &values, &PyList_Type,
+                          &blocks))
+        return NULL;
+    int failed = apply_packet(packet.buf, packet.len, tasks, first, values, blocks);
+    PyBuffer_Release(&packet);
+    return failed ? NULL : Py_NewRef(Py_None);
 }
 
 /* Return (address, address after it, the place of a block or None) of a put; NULL with an exception. */
@@ -376,7 +335,7 @@ static PyObject *place_of(PyObject *tasks, Py_ssize_t first, const Head *head)
     return block ? Py_BuildValue("KKN", address, address + head->size, block) : NULL;
 }
 
-static PyObject *places(PyObject *Py_UNUSED(self), PyObject *args)
+PyObject *places(PyObject *Py_UNUSED(self), PyObject *args)
 {
     Py_buffer packet;
     PyObject *tasks;
@@ -387,7 +346,7 @@ static PyObject *places(PyObject *Py_UNUSED(self), PyObject *args)
     Head head;
     const char *data;
     int more = found ? 0 : -1;
-    while (found && (more = next_record(&packet, &at, &head, &data)) > 0) {
+    while (found && (more = next_record(packet.buf, packet.len, &at, &head, &data)) > 0) {
         if (head.kind == VALUE)
             continue;
         PyObject *place = place_of(tasks, first, &head);
@@ -461,7 +420,7 @@ static int meets(PyObject *block, const Range *ranges, Py_ssize_t count)
     return start < stop && before && ranges[before - 1].high > start;
 }
 
-static PyObject *meeting(PyObject *Py_UNUSED(self), PyObject *args)
+PyObject *meeting(PyObject *Py_UNUSED(self), PyObject *args)
 {
     PyObject *blocks, *ranges;
     if (!PyArg_ParseTuple(args, "O!O!", &PyList_Type, &blocks, &PyList_Type, &ranges))
@@ -478,176 +437,4 @@ static PyObject *meeting(PyObject *Py_UNUSED(self), PyObject *args)
     }
     PyMem_Free(sorted);
     return met;
-}
-
-/* ---- slots: a header, and a packet behind it ---- */
-
-typedef struct {
-    double clock;
-    uint32_t superstep;
-    uint16_t flags, inlined;
-    char digest[8];
-    int32_t bad_pid;
-    uint32_t row_count;
-    uint64_t hint, body, row_total, row_max;
-} Header;
-
-static PyObject *fill(PyObject *Py_UNUSED(self), PyObject *args)
-{
-    PyObject *slots, *packets, *key, *packet;
-    Py_ssize_t slot, count, at = 0;
-    unsigned long superstep;
-    const char *digest;
-    Header header = {.bad_pid = -1};
-    unsigned long long hint, block_bytes;
-    if (!PyArg_ParseTuple(args, "O!ndky#KO!K", &PyByteArray_Type, &slots, &slot, &header.clock, &superstep, &digest,
-                          &count, &hint, &PyDict_Type, &packets, &block_bytes))
-        return NULL;
-    header.hint = hint;
-    header.flags = block_bytes ? BLOCKS : 0;
-    header.row_total = block_bytes;
-    if (slot < (Py_ssize_t)sizeof header || count != sizeof header.digest)
-        return PyErr_Format(PyExc_ValueError, "slots of %zd bytes, a digest of %zd", slot, count);
-    Py_ssize_t elements = PyByteArray_GET_SIZE(slots) / slot;
-    header.superstep = (uint32_t)superstep;
-    memcpy(header.digest, digest, sizeof header.digest);
-    header.row_count = (uint32_t)PyDict_GET_SIZE(packets);
-    while (PyDict_Next(packets, &at, &key, &packet)) {
-        if (!PyBytes_Check(packet) || PyBytes_GET_SIZE(packet) > slot - (Py_ssize_t)sizeof header)
-            return PyErr_Format(PyExc_ValueError, "a packet does not fit into a slot of %zd bytes", slot);
-        uint64_t size = (uint64_t)PyBytes_GET_SIZE(packet);
-        header.row_total += size;
-        if (size > header.row_max)
-            header.row_max = size;
-    }
-    char *out = PyByteArray_AS_STRING(slots);
-    for (Py_ssize_t k = 0; k < elements; k++)
-        memcpy(out + k * slot, &header, sizeof header);
-    for (at = 0; PyDict_Next(packets, &at, &key, &packet);) {
-        Py_ssize_t k = PyLong_AsSsize_t(key);
-        if (k < 0 || k >= elements)
-            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_IndexError, "element %zd of %zd", k, elements);
-        Header mine = header;
-        mine.inlined = (uint16_t)PyBytes_GET_SIZE(packet);
-        memcpy(out + k * slot, &mine, sizeof mine);
-        memcpy(out + k * slot + sizeof mine, PyBytes_AS_STRING(packet), mine.inlined);
-    }
-    return PyLong_FromUnsignedLongLong(header.row_max);
-}
-
-static PyObject *read_slots(PyObject *Py_UNUSED(self), PyObject *args)
-{
-    PyObject *slots;
-    Py_ssize_t slot, index, count;
-    unsigned long superstep;
-    const char *digest;
-    uint64_t longest = 0, hint = 0;
-    int blocks = 0;
-    if (!PyArg_ParseTuple(args, "O!nnky#", &PyByteArray_Type, &slots, &slot, &index, &superstep, &digest, &count))
-        return NULL;
-    Header header;
-    if (slot < (Py_ssize_t)sizeof header || count != sizeof header.digest)
-        return PyErr_Format(PyExc_ValueError, "slots of %zd bytes, a digest of %zd", slot, count);
-    PyObject *found = PyDict_New();
-    for (Py_ssize_t k = 0; found && k < PyByteArray_GET_SIZE(slots) / slot; k++) {
-        const char *in = PyByteArray_AS_STRING(slots) + k * slot;
-        if (k == index)
-            continue;
-        memcpy(&header, in, sizeof header);
-        if (header.flags & ~BLOCKS || header.superstep != (uint32_t)superstep
-            || memcmp(header.digest, digest, sizeof header.digest)) {
-            Py_DECREF(found);
-            Py_RETURN_NONE;
-        }
-        blocks = blocks || header.flags;
-        if (header.row_max > longest)
-            longest = header.row_max;
-        if (header.hint > hint)
-            hint = header.hint;
-        if (!header.inlined)
-            continue;
-        if (header.inlined > slot - (Py_ssize_t)sizeof header) {
-            PyErr_SetString(PyExc_ValueError, "a packet runs past its slot");
-            Py_CLEAR(found);
-            break;
-        }
-        PyObject *number = PyLong_FromSsize_t(k);
-        PyObject *packet = PyBytes_FromStringAndSize(in + sizeof header, header.inlined);
-        if (!number || !packet || PyDict_SetItem(found, number, packet) < 0)
-            Py_CLEAR(found);
-        Py_XDECREF(number);
-        Py_XDECREF(packet);
-    }
-    return found ? Py_BuildValue("NKKO", found, (unsigned long long)longest, (unsigned long long)hint,
-                                 blocks ? Py_True : Py_False)
-                 : NULL;
-}
-
-/* ---- copies ---- */
-
-enum { PAST = 8 << 20 }; /* bytes of the smallest copy past the caches, which could not hold it until it is read */
-
-/* Copy past the caches.  An ordinary store first fetches its line. */
-static void copy_past(char *to, const char *from, size_t size)
-{
-#ifdef __SSE2__
-    size_t head = -(uintptr_t)to % 64;
-    if (size >= head + 64) {
-        memcpy(to, from, head);
-        to += head, from += head, size -= head;
-        for (; size >= 64; to += 64, from += 64, size -= 64)
-            for (int k = 0; k < 4; k++)
-                _mm_stream_si128((__m128i *)to + k, _mm_loadu_si128((const __m128i *)from + k));
-        _mm_sfence();
-    }
-#endif
-    memcpy(to, from, size);
-}
-
-static PyObject *copy(PyObject *self, PyObject *args)
-{
-    Py_buffer to, from;
-    if (!PyArg_ParseTuple(args, "w*y*", &to, &from))
-        return NULL;
-    if (to.len == from.len) {
-        Py_BEGIN_ALLOW_THREADS
-        if (to.len < PAST)
-            memcpy(to.buf, from.buf, to.len);
-        else
-            copy_past(to.buf, from.buf, to.len);
-        Py_END_ALLOW_THREADS
-    } else {
-        PyErr_Format(PyExc_ValueError, "%zd bytes into the place of %zd", from.len, to.len);
-    }
-    PyBuffer_Release(&to);
-    PyBuffer_Release(&from);
-    if (PyErr_Occurred())
-        return NULL;
-    Py_RETURN_NONE;
-}
-
-static PyMethodDef functions[] = {
-    {"copy", copy, METH_VARARGS, "copies.copy in C."},
-    {"pack", pack, METH_VARARGS, "records.pack in C."},
-    {"apply", apply, METH_VARARGS, "records.apply in C."},
-    {"meeting", meeting, METH_VARARGS, "records.meeting in C."},
-    {"places", places, METH_VARARGS, "records.places in C."},
-    {"fill", fill, METH_VARARGS, "slots.fill in C."},
-    {"read", read_slots, METH_VARARGS, "slots.read in C."},
-    {NULL, NULL, 0, NULL},
-};
-
-static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, .m_name = "_compiled", .m_doc = "The short superstep in C.", .m_size = -1, .m_methods = functions,
-};
-
-PyMODINIT_FUNC PyInit__compiled(void)
-{
-    _Static_assert(sizeof(Head) == 32 && sizeof(Header) == 64, "layouts have no gaps");
-    name_contexts = PyUnicode_InternFromString("contexts");
-    name_coarrays = PyUnicode_InternFromString("coarrays");
-    name_raw = PyUnicode_InternFromString("raw");
-    if (!name_contexts || !name_coarrays || !name_raw)
-        return NULL;
-    return PyModule_Create(&module);
 }

@@ -1,0 +1,95 @@
+/* What the parts of the short superstep in C share: layouts of records and headers, and how both are read and written.
+ * Layouts are little-endian.
+ */
+#ifndef BSP_COMPILED_H
+#define BSP_COMPILED_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <string.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "records and headers are copied as they lie in memory, which must be little-endian"
+#endif
+
+enum { PUT = 1, VALUE = 2, COPIED = 3, LENT = 4 }; /* kinds of records */
+enum { BLOCKS = 64 };                              /* the flag of a header */
+
+/* The head of a record; its data follow, if they are no block. */
+typedef struct {
+    uint8_t kind, unused[3];
+    uint32_t context, coarray; /* these and the source are the address */
+    int32_t source, dest;
+    uint32_t size;
+    uint64_t start;
+} Head;
+
+typedef struct {
+    double clock;
+    uint32_t superstep;
+    uint16_t flags, inlined;
+    char digest[8];
+    int32_t bad_pid;
+    uint32_t row_count;
+    uint64_t hint, body, row_total, row_max;
+} Header;
+
+/* An effect, as borrowed references and numbers. */
+typedef struct {
+    long kind, dest;
+    const char *address, *data;
+    PyObject *block; /* what follows the packets; NULL if the data are in the record */
+    Py_ssize_t size;
+    unsigned long long start; /* of a put in its coarray; of a value, the end of the range of pids */
+} Effect;
+
+/* The rest of a packet that is written. */
+typedef struct {
+    char *at, *end;
+} Place;
+
+/* What is written: packets by element, and a dictionary of blocks. */
+typedef struct {
+    Place *places;
+    PyObject *blocks;
+} Written;
+
+int is_block(long kind);
+
+/* Call `visit` for each effect and each element that it goes to.  Return 0; 1 if some effect is no tuple of six, or a visit
+ * has returned 1; -1 with an exception.
+ */
+typedef int (*Visit)(void *state, Py_ssize_t element, const Effect *item);
+int walk(PyObject *outboxes, PyObject *owner, Py_ssize_t elements, Visit visit, void *state);
+
+/* Visits: add the size of a record to that of its packet; write it there, and add its block to those of the element. */
+int add_size(void *sizes, Py_ssize_t element, const Effect *item);
+int write_record(void *written, Py_ssize_t element, const Effect *item);
+
+/* Do as records.apply; return 0, or -1 with an exception. */
+int apply_packet(const char *packet, Py_ssize_t size, PyObject *tasks, Py_ssize_t first, PyObject *values,
+                 PyObject *blocks);
+
+/* The functions of the module. */
+PyObject *pack(PyObject *self, PyObject *args);
+PyObject *apply(PyObject *self, PyObject *args);
+PyObject *places(PyObject *self, PyObject *args);
+PyObject *meeting(PyObject *self, PyObject *args);
+PyObject *fill(PyObject *self, PyObject *args);
+PyObject *read_slots(PyObject *self, PyObject *args);
+PyObject *copy(PyObject *self, PyObject *args);
+PyObject *tree_of_plain(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *end_superstep(PyObject *self, PyObject *const *args, Py_ssize_t count);
+
+/* Names of attributes; `intern_names` makes them before anything else is called.  It returns 0, or -1 with an exception. */
+#define NAMES(_) \
+    _(arrived) _(arriving) _(call) _(came) _(clock) _(coarrays) _(contexts) _(digest) _(effects) _(exchange) _(fault) _(fit) \
+    _(headers) _(hint) _(hub) _(inbox) _(index) _(into) _(least) _(lifeline) _(out) _(outbox) _(owner) _(pid) _(raised) \
+    _(raw) _(registered) _(releases) _(size) _(slots) _(state) _(superstep) _(take) _(tasks) _(tell) _(text) _(turn) _(_advance)
+#define DECLARE(name) extern PyObject *name_##name;
+NAMES(DECLARE)
+#undef DECLARE
+int intern_names(void);
+
+#endif

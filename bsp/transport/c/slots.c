@@ -1,0 +1,93 @@
+/* Slots in C: a header, and a packet behind it.  bsp/transport/slots.py says what the functions do. */
+#include "compiled.h"
+
+PyObject *fill(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    PyObject *slots, *packets, *key, *packet;
+    Py_ssize_t slot, count, at = 0;
+    unsigned long superstep;
+    const char *digest;
+    Header header = {.bad_pid = -1};
+    unsigned long long hint, block_bytes;
+    if (!PyArg_ParseTuple(args, "O!ndky#KO!K", &PyByteArray_Type, &slots, &slot, &header.clock, &superstep, &digest,
+                          &count, &hint, &PyDict_Type, &packets, &block_bytes))
+        return NULL;
+    header.hint = hint;
+    header.flags = block_bytes ? BLOCKS : 0;
+    header.row_total = block_bytes;
+    if (slot < (Py_ssize_t)sizeof header || count != sizeof header.digest)
+        return PyErr_Format(PyExc_ValueError, "slots of %zd bytes, a digest of %zd", slot, count);
+    Py_ssize_t elements = PyByteArray_GET_SIZE(slots) / slot;
+    header.superstep = (uint32_t)superstep;
+    memcpy(header.digest, digest, sizeof header.digest);
+    header.row_count = (uint32_t)PyDict_GET_SIZE(packets);
+    while (PyDict_Next(packets, &at, &key, &packet)) {
+        if (!PyBytes_Check(packet) || PyBytes_GET_SIZE(packet) > slot - (Py_ssize_t)sizeof header)
+            return PyErr_Format(PyExc_ValueError, "a packet does not fit into a slot of %zd bytes", slot);
+        uint64_t size = (uint64_t)PyBytes_GET_SIZE(packet);
+        header.row_total += size;
+        if (size > header.row_max)
+            header.row_max = size;
+    }
+    char *out = PyByteArray_AS_STRING(slots);
+    for (Py_ssize_t k = 0; k < elements; k++)
+        memcpy(out + k * slot, &header, sizeof header);
+    for (at = 0; PyDict_Next(packets, &at, &key, &packet);) {
+        Py_ssize_t k = PyLong_AsSsize_t(key);
+        if (k < 0 || k >= elements)
+            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_IndexError, "element %zd of %zd", k, elements);
+        Header mine = header;
+        mine.inlined = (uint16_t)PyBytes_GET_SIZE(packet);
+        memcpy(out + k * slot, &mine, sizeof mine);
+        memcpy(out + k * slot + sizeof mine, PyBytes_AS_STRING(packet), mine.inlined);
+    }
+    return PyLong_FromUnsignedLongLong(header.row_max);
+}
+
+PyObject *read_slots(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    PyObject *slots;
+    Py_ssize_t slot, index, count;
+    unsigned long superstep;
+    const char *digest;
+    uint64_t longest = 0, hint = 0;
+    int blocks = 0;
+    if (!PyArg_ParseTuple(args, "O!nnky#", &PyByteArray_Type, &slots, &slot, &index, &superstep, &digest, &count))
+        return NULL;
+    Header header;
+    if (slot < (Py_ssize_t)sizeof header || count != sizeof header.digest)
+        return PyErr_Format(PyExc_ValueError, "slots of %zd bytes, a digest of %zd", slot, count);
+    PyObject *found = PyDict_New();
+    for (Py_ssize_t k = 0; found && k < PyByteArray_GET_SIZE(slots) / slot; k++) {
+        const char *in = PyByteArray_AS_STRING(slots) + k * slot;
+        if (k == index)
+            continue;
+        memcpy(&header, in, sizeof header);
+        if (header.flags & ~BLOCKS || header.superstep != (uint32_t)superstep
+            || memcmp(header.digest, digest, sizeof header.digest)) {
+            Py_DECREF(found);
+            Py_RETURN_NONE;
+        }
+        blocks = blocks || header.flags;
+        if (header.row_max > longest)
+            longest = header.row_max;
+        if (header.hint > hint)
+            hint = header.hint;
+        if (!header.inlined)
+            continue;
+        if (header.inlined > slot - (Py_ssize_t)sizeof header) {
+            PyErr_SetString(PyExc_ValueError, "a packet runs past its slot");
+            Py_CLEAR(found);
+            break;
+        }
+        PyObject *number = PyLong_FromSsize_t(k);
+        PyObject *packet = PyBytes_FromStringAndSize(in + sizeof header, header.inlined);
+        if (!number || !packet || PyDict_SetItem(found, number, packet) < 0)
+            Py_CLEAR(found);
+        Py_XDECREF(number);
+        Py_XDECREF(packet);
+    }
+    return found ? Py_BuildValue("NKKO", found, (unsigned long long)longest, (unsigned long long)hint,
+                                 blocks ? Py_True : Py_False)
+                 : NULL;
+}
