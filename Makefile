@@ -83,12 +83,12 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(1
       "can reach: PIP_INDEX_URL=https://... make $(MAKECMDGOALS) (what pip said: .venv/pip.log)"; \
     else cat .venv/pip.log; fi >&2; exit 1; }
 
-.venv/installed: .venv/bin/python pyproject.toml $(wildcard bsp/*/*.c)
+.venv/installed: .venv/bin/python pyproject.toml $(wildcard bsp/*/*.c bsp/*/c/*)
 	@echo "installing into .venv"
 	@$(call PIP,mpi)
 	@touch $@
 
-.venv/installed-test: .venv/bin/python pyproject.toml $(wildcard bsp/*/*.c)
+.venv/installed-test: .venv/bin/python pyproject.toml $(wildcard bsp/*/*.c bsp/*/c/*)
 	@echo "installing into .venv, with what tests need"
 	@$(call PIP,mpi$(COMMA)test)
 	@touch $@ .venv/installed

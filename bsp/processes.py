@@ -126,7 +126,9 @@ class Process:
         self.nprocs = task.nprocs
         self._sync = Call("sync", digest("sync", context.id), (context,))
         self._boundary = task.boundary
-        self._reductions: dict[str, KnownReduction] = {}  # by operation
+        self._allreductions: dict[str, KnownReduction] = {}  # by operation: calls that take the short way
+        self._scans: dict[str, KnownReduction] = {}
+        self._exscans: dict[str, KnownReduction] = {}
 
     # --------------------------------------------------------- identity, randomness and time
 
@@ -323,8 +325,8 @@ class Process:
         Cost, n words: one-phase g(p-1)n + L; two-phase about 2gn + 2L (arrays); tree twice
         (gkn + L) log_k p.
         """
-        if type(value) in PLAIN and type(op) is str and op in self._reductions and group is None and algorithm is None:
-            return self._reductions[op](value)
+        if type(value) in PLAIN and type(op) is str and op in self._allreductions and group is None and not algorithm:
+            return self._allreductions[op].all(value)
         return (self._task.element.sampled or collectives).allreduce(self, value, op, group, algorithm)
 
     def scan(self, value: Any, op: Op = "add", group: Group = None, algorithm: str | None = None) -> Any:

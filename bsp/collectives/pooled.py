@@ -16,7 +16,7 @@ import numpy as np
 from bsp.collectives.steps import give_to_all, pickled
 from bsp.engine.task import Call
 from bsp.errors import ShapeError
-from bsp.transport.compiled import tree_of_plain
+from bsp.transport.compiled import prefixes_of_plain, tree_of_plain
 from bsp.transport.packet import DIRECT_BYTES
 from bsp.values.operations import Prefixes, Reduction, combine
 from bsp.values.payload import PLAIN, dumps
@@ -71,9 +71,9 @@ _NUMBERS = frozenset({bool, int, float, complex})
 
 
 class KnownReduction:
-    """All calls of `allreduce` with one operation, on one process, of values that are no arrays: one superstep each."""
+    """All calls of one collective with one operation on one process, for values that are no arrays: a superstep each."""
 
-    __slots__ = ("_address", "_call", "_channel", "_choice", "_element", "_known", "_op", "_proc", "_task")
+    __slots__ = ("_address", "_call", "_channel", "_choice", "_element", "_op", "_proc", "_scalar", "_task")
 
     def __init__(self, proc: Process, call: Call, op: Reduction, choice: Choice) -> None:
         """Keep what the calls have in common: their boundary, their operation, and the choice of their algorithm."""
@@ -82,29 +82,49 @@ class KnownReduction:
         self._element = proc._task.element
         self._channel = proc._task.contexts[1]
         self._address = address_of(self._channel.id, 0, proc.pid)
-        self._known = op.ufunc is not None and op.scalar is not op.ufunc  # what it does to Python's numbers
+        # what the operation does to Python's numbers, if it is not the program's own
+        self._scalar = op.scalar if op.ufunc is not None and op.scalar is not op.ufunc else None
 
-    def __call__(self, value: Any) -> Any:
-        """Return all values combined, on every process."""
-        task, call, count = self._task, self._call, self._proc.nprocs
+    def all(self, value: Any) -> Any:
+        """Return the values of all processes combined, on every process."""
+        pool, count = self._given(value, 0), self._proc.nprocs
+        if self._scalar is not None:
+            if pool.plain is None:
+                pool.plain = tree_of_plain(pool.packed, self._scalar)
+            if pool.plain is not NotImplemented:
+                return pool.plain
+        return self._combined(pool, count)
+
+    def first(self, value: Any, count: int) -> Any:
+        """Return the values of the first `count` processes combined, at most this one's among them."""
+        pool = self._given(value, self._proc.pid)
+        if count and self._scalar is not None:
+            if pool.plain is None:
+                pool.plain = prefixes_of_plain(pool.packed, self._scalar)
+            if pool.plain is not NotImplemented:
+                return pool.plain[count - 1] if count > 1 else self._op.alone(pool.plain[0])
+        return self._combined(pool, count) if count else self._op.identity_like(value)
+
+    def _given(self, value: Any, first: int) -> Pool:
+        """Give a value to the processes from `first` on, end the superstep, and return what everybody has given."""
+        task, call, stop = self._task, self._call, self._proc.nprocs
         data = dumps(value) if type(value) in PLAIN else pickled(value, self._proc, call.text)
         if type(data) is bytes and len(data) < DIRECT_BYTES:
-            self._channel.outbox.effects.append((VALUE, 0, self._address, count, data, None))
+            self._channel.outbox.effects.append((VALUE, first, self._address, stop, data, None))
         else:
-            give_to_all(self._channel, self._proc.pid, 0, count, data, lent=False)
+            give_to_all(self._channel, self._proc.pid, first, stop, data, lent=False)
         task.choice = task.chosen = self._choice
         task.boundary(call)
         pool = self._element.pool
         assert pool is not None
-        if self._known:
-            if pool.plain is None:
-                pool.plain = tree_of_plain(pool.packed, self._op.scalar)
-            if pool.plain is not NotImplemented:
-                return pool.plain
+        return pool
+
+    def _combined(self, pool: Pool, count: int) -> Any:
+        """Return the first `count` values of a pool combined."""
         try:
             return pool_combined(pool, self._op, count, pool.take())
         except (TypeError, ValueError) as wrong:
-            raise no_fit(self._proc, call.text, wrong) from wrong
+            raise no_fit(self._proc, self._call.text, wrong) from wrong
 
 
 def no_fit(proc: Process, text: str, wrong: Exception) -> ShapeError:

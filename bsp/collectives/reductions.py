@@ -15,7 +15,7 @@ from bsp.collectives.steps import Steps, joined, pack, root_rank, unpack
 from bsp.cost.model import Cost
 from bsp.values.memory import empty
 from bsp.values.operations import Node, Prefixes, Reduction, combine, combine_nodes, nodes_of, operation
-from bsp.values.payload import PLAIN, Packed, as_array, cuts_of, is_abstract, is_array, pieces_of
+from bsp.values.payload import Packed, as_array, cuts_of, is_abstract, is_array, pieces_of
 
 if TYPE_CHECKING:
     from bsp.processes import Process
@@ -236,16 +236,22 @@ def _reduced_up_a_tree(arity: int, call: _Reducing, target: int) -> Any:
 
 def allreduce(proc: Process, value: Any, op: Any, group: Sequence[int] | None, algorithm: str | None) -> Any:
     """Return all values combined, on every process of the group; see `Process.allreduce`."""
-    plain = type(value) in PLAIN or not is_array(value)
-    brief = plain and group is None and algorithm is None and type(op) is str
-    if brief and op in proc._reductions:
-        return proc._reductions[op](value)
+    brief = type(op) is str and group is None and algorithm is None and not is_array(value)
+    if brief and op in proc._allreductions:
+        return proc._allreductions[op].all(value)
     call = _Reducing(proc, "allreduce", value, op, group, algorithm)
-    if brief and call.chosen.name == "one-phase":
-        assert proc._task.choice is not None
-        proc._reductions[op] = KnownReduction(proc, call.steps.call(), call.op, proc._task.choice)
+    if brief:
+        _keep(call, op, proc._allreductions)
     result = call.chosen.run(call)
     return call.own(result) if call.steps.takes_part else None
+
+
+def _keep(call: _Reducing, op: str, kept: dict[str, KnownReduction]) -> None:
+    """Keep what calls like this one have in common, if they take the one superstep in which all give to all."""
+    proc = call.steps.proc
+    if call.chosen.name == "one-phase":
+        assert proc._task.choice is not None
+        kept[op] = KnownReduction(proc, call.steps.call(), call.op, proc._task.choice)
 
 
 def _combined_everywhere(at: Sizes) -> list[Cost]:
@@ -357,7 +363,13 @@ def scan(
     proc: Process, value: Any, op: Any, group: Sequence[int] | None, algorithm: str | None, inclusive: bool
 ) -> Any:
     """Return the values up to this process combined; see `Process.scan` and `Process.exscan`."""
+    brief = type(op) is str and group is None and algorithm is None and not is_array(value)
+    kept = proc._scans if inclusive else proc._exscans
+    if brief and op in kept:
+        return kept[op].first(value, proc.pid + inclusive)
     call = _Reducing(proc, "scan" if inclusive else "exscan", value, op, group, algorithm)
+    if brief:
+        _keep(call, op, kept)
     result = call.chosen.run(call, inclusive)
     if not call.steps.takes_part:
         return None

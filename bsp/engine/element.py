@@ -218,6 +218,7 @@ class Element:
             task.greenlet.gr_context = task.context
         running = list(self.tasks)
         recorder, abstract = self.recorder, self.abstract
+        enter, leave = turns.enter, turns.leave
         note = None if self.lifeline is None else self.lifeline.turn
         while running:
             if self.reordering is not None:
@@ -228,11 +229,11 @@ class Element:
                 self.turn = task
                 if abstract is not None:
                     abstract.enter(task.pid)
-                turns.enter(task.own)
+                enter(task.own)
                 if note is not None:
                     note(task.pid, self.superstep)
                 task.greenlet.switch()  # type: ignore[union-attr]
-                turns.leave(task.own)
+                leave(task.own)
                 if recorder is not None:
                     recorder.turn(began)
             if self.failure is None:

@@ -23,7 +23,7 @@ class Pool:
 
     packed : values for all, by source, in the order of the pids.  rows : values for each, likewise.
     shared : whether several processes read the pool.
-    plain : all values for all combined, where nobody can change the result; None before.
+    plain : the values for all combined, or all their prefixes, where nobody can change them; None before.
     """
 
     __slots__ = ("_made", "_readers", "packed", "plain", "rows", "shared")

@@ -30,7 +30,10 @@ class Transport(Protocol):
     elements: int
     chosen: Choice | None  # the schedule of the last exchange, and the prices of all
     moved: str | None  # how data travelled in this superstep; the reader sets it back to None
-    slots: Slots | None  # of the next control exchange; None if it has none
+
+    @property
+    def slots(self) -> Slots | None:
+        """The slots of the next control exchange, in which C can end a superstep; None if there are none."""
 
     def restart_clock(self) -> None:
         """Set the clock to 0.  Collective: all elements begin the job at the same time."""

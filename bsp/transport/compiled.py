@@ -12,7 +12,18 @@ if os.environ.get("BSP_PURE_PYTHON"):
     COMPILED = False
 else:
     try:
-        from bsp.transport._compiled import apply, copy, end_superstep, fill, meeting, pack, places, read, tree_of_plain
+        from bsp.transport._compiled import (
+            apply,
+            copy,
+            end_superstep,
+            fill,
+            meeting,
+            pack,
+            places,
+            prefixes_of_plain,
+            read,
+            tree_of_plain,
+        )
 
         COMPILED = True
     except ImportError:  # there was no compiler
@@ -40,5 +51,10 @@ if not COMPILED:
         """
         return NotImplemented
 
+    prefixes_of_plain = tree_of_plain  # in C: a list of the first 1, 2, ... values combined; a single one as it is
 
-__all__ = ["COMPILED", "apply", "copy", "end_superstep", "fill", "meeting", "pack", "places", "read", "tree_of_plain"]
+
+__all__ = [
+    "COMPILED", "apply", "copy", "end_superstep", "fill", "meeting", "pack", "places", "prefixes_of_plain", "read",
+    "tree_of_plain",
+]  # fmt: skip

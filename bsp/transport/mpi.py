@@ -70,7 +70,9 @@ class MpiTransport:
     def _use(self, size: int) -> None:
         if size not in self._slots:
             least = max((smaller - SIZE + 1 for smaller in _SLOTS if smaller < size), default=0)
-            self._slots[size] = Slots(size, least, self.elements, self.index, partial(self._exchanging, size), self._fit)
+            self._slots[size] = Slots(
+                size, least, self.elements, self.index, partial(self._exchanging, size), self._fit
+            )
         self.slots = self._slots[size]
 
     def _exchanging(self, size: int, out: bytearray, into: bytearray) -> Callable[[], None]:

@@ -79,6 +79,7 @@ PyObject *meeting(PyObject *self, PyObject *args);
 PyObject *fill(PyObject *self, PyObject *args);
 PyObject *read_slots(PyObject *self, PyObject *args);
 PyObject *copy(PyObject *self, PyObject *args);
+PyObject *prefixes_of_plain(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tree_of_plain(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *end_superstep(PyObject *self, PyObject *const *args, Py_ssize_t count);
 

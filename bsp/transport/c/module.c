@@ -23,6 +23,8 @@ static PyMethodDef functions[] = {
     {"fill", fill, METH_VARARGS, "slots.fill in C."},
     {"read", read_slots, METH_VARARGS, "slots.read in C."},
     {"copy", copy, METH_VARARGS, "copies.copy in C."},
+    {"prefixes_of_plain", (PyCFunction)(void (*)(void))prefixes_of_plain, METH_FASTCALL,
+     "operations.Prefixes of plain values in C."},
     {"tree_of_plain", (PyCFunction)(void (*)(void))tree_of_plain, METH_FASTCALL, "operations.combine of plain values in C."},
     {"end_superstep", (PyCFunction)(void (*)(void))end_superstep, METH_FASTCALL, "The end of a small superstep."},
     {NULL, NULL, 0, NULL},

@@ -30,53 +30,134 @@ static Py_ssize_t unpickle(PyObject *packed, PyObject **values)
     return found;
 }
 
-/* Combine values level by level: neighbours combine, and a last one without a neighbour passes up.  The result is the first
- * value.  Return 0, or -1 with an exception.
- */
-static int combine(PyObject **values, Py_ssize_t count, PyObject *function)
+/* Call the function with two values. */
+static PyObject *both(PyObject *function, PyObject *a, PyObject *b)
 {
-    for (; count > 1; count = (count + 1) / 2)
-        for (Py_ssize_t i = 0; i < count; i += 2) {
-            PyObject *result = values[i];
-            if (i + 1 < count) {
-                result = PyObject_CallFunctionObjArgs(function, values[i], values[i + 1], NULL);
-                if (!result)
-                    return -1;
-                Py_DECREF(values[i]);
-                Py_CLEAR(values[i + 1]);
-            }
-            values[i] = NULL;
-            values[i / 2] = result;
-        }
+    PyObject *arguments[] = {a, b};
+    return PyObject_Vectorcall(function, arguments, 2, NULL);
+}
+
+/* Combine neighbours: `count` values become half as many, and a last one without a neighbour passes up.  Return how many
+ * there are then, or -1 with an exception; `above` has new references.
+ */
+static Py_ssize_t level_up(PyObject **values, Py_ssize_t count, PyObject *function, PyObject **above)
+{
+    for (Py_ssize_t i = 0; i < count; i += 2) {
+        above[i / 2] = i + 1 < count ? both(function, values[i], values[i + 1]) : Py_NewRef(values[i]);
+        if (!above[i / 2])
+            return -1;
+    }
+    return (count + 1) / 2;
+}
+
+/* All levels of the tree over some values, one after the other; level j has blocks of 2^j values. */
+typedef struct {
+    PyObject **blocks[65];
+    Py_ssize_t levels, count, room;
+    PyObject **memory;
+} Tree;
+
+static int make_tree(Tree *tree, PyObject *packed)
+{
+    tree->count = PyDict_GET_SIZE(packed);
+    tree->room = 2 * tree->count + 65; /* each level has at most half of the one below, and one more */
+    tree->memory = PyMem_Calloc(tree->room, sizeof *tree->memory);
+    if (!tree->memory) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    tree->blocks[0] = tree->memory;
+    return unpickle(packed, tree->memory) == tree->count && tree->count ? 0 : -1;
+}
+
+/* Combine all values; return 0, or -1 with an exception. */
+static int grow(Tree *tree, PyObject *function)
+{
+    Py_ssize_t count = tree->count;
+    for (tree->levels = 1; count > 1; tree->levels++) {
+        tree->blocks[tree->levels] = tree->blocks[tree->levels - 1] + count;
+        count = level_up(tree->blocks[tree->levels - 1], count, function, tree->blocks[tree->levels]);
+        if (count < 0)
+            return -1;
+    }
     return 0;
 }
 
-PyObject *tree_of_plain(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t arguments)
+/* Return the first `count` values combined: aligned blocks, the largest first, folded from the right. */
+static PyObject *first_of(const Tree *tree, Py_ssize_t count, PyObject *function)
 {
-    if (arguments != 2 || !PyDict_CheckExact(args[0]))
-        return PyErr_Format(PyExc_TypeError, "a dictionary and a function, not %zd arguments", arguments);
+    PyObject *result = NULL;
+    Py_ssize_t stop = count;
+    for (Py_ssize_t level = 0; stop; level++) {
+        if (!(count >> level & 1))
+            continue;
+        stop -= (Py_ssize_t)1 << level;
+        PyObject *block = tree->blocks[level][stop >> level], *sum = result ? both(function, block, result) : Py_NewRef(block);
+        Py_XDECREF(result);
+        if (!sum)
+            return NULL;
+        result = sum;
+    }
+    return result;
+}
+
+/* Return all prefixes, as a list; NULL with an exception. */
+static PyObject *prefixes_of(const Tree *tree, PyObject *function)
+{
+    PyObject *list = PyList_New(tree->count);
+    for (Py_ssize_t count = 1; list && count <= tree->count; count++) {
+        PyObject *prefix = first_of(tree, count, function);
+        if (prefix)
+            PyList_SET_ITEM(list, count - 1, prefix);
+        else
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* Read the arguments, a dictionary and a function; return 0, or -1 with an exception. */
+static int read_arguments(PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 2 || !PyDict_CheckExact(args[0])) {
+        PyErr_Format(PyExc_TypeError, "a dictionary and a function, not %zd arguments", count);
+        return -1;
+    }
     if (!loads) {
         PyObject *pickle = PyImport_ImportModule("pickle");
         loads = pickle ? PyObject_GetAttrString(pickle, "loads") : NULL;
         Py_XDECREF(pickle);
-        if (!loads)
-            return NULL;
     }
-    Py_ssize_t size = PyDict_GET_SIZE(args[0]);
-    PyObject **values = PyMem_Calloc(size + 1, sizeof *values), *result = NULL;
-    if (!values)
-        return PyErr_NoMemory();
-    PyObject *packed = Py_NewRef(args[0]);
-    Py_ssize_t found = size > 1 ? unpickle(packed, values) : 0;
-    if (found == size && !combine(values, size, args[1]))
-        result = Py_NewRef(values[0]);
-    else if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_Exception))
-        result = Py_NewRef(Py_NotImplemented); /* the reference says what does not combine */
-    if (result)
+    return loads ? 0 : -1;
+}
+
+/* Return the tree's last value, or all prefixes; NotImplemented if the values are not plain, or do not combine: then the
+ * reference says what is wrong.
+ */
+static PyObject *combined(PyObject *const *args, Py_ssize_t count, int all)
+{
+    if (read_arguments(args, count))
+        return NULL;
+    Tree tree = {.count = 0};
+    PyObject *packed = Py_NewRef(args[0]), *result = NULL;
+    if (!make_tree(&tree, packed) && !grow(&tree, args[1]))
+        result = all ? prefixes_of(&tree, args[1]) : Py_NewRef(tree.blocks[tree.levels - 1][0]);
+    if (!result && (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_Exception))) {
         PyErr_Clear();
-    for (Py_ssize_t k = 0; k < size; k++)
-        Py_XDECREF(values[k]);
-    PyMem_Free(values);
+        result = Py_NewRef(Py_NotImplemented);
+    }
+    for (Py_ssize_t k = 0; tree.memory && k < tree.room; k++)
+        Py_XDECREF(tree.memory[k]);
+    PyMem_Free(tree.memory);
     Py_DECREF(packed);
     return result;
+}
+
+PyObject *tree_of_plain(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count)
+{
+    return combined(args, count, 0);
+}
+
+PyObject *prefixes_of_plain(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count)
+{
+    return combined(args, count, 1);
 }

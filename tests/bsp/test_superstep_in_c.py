@@ -1,0 +1,281 @@
+"""The end of a small superstep in C against that in Python, beside an element that a test plays; trees of numbers."""
+
+from __future__ import annotations
+
+import operator
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bsp
+from bsp.engine.element import Element
+from bsp.engine.task import WAITING, Call
+from bsp.errors import NotRegistered
+from bsp.transport import compiled, slots
+from bsp.transport.header import digest, unpack
+from bsp.transport.mpi import MpiTransport
+from bsp.transport.packet import Packet
+from bsp.values import records
+from bsp.values.effects import Send
+from bsp.values.operations import KNOWN, Prefixes, combine, operation
+from bsp.values.records import LENT, PUT, VALUE, address_of
+
+needs_c = pytest.mark.skipif(not compiled.COMPILED, reason="the package was installed without a C compiler")
+P = 5  # processes 0 and 1 are on the element that is tested, the others on the one that is played
+OWNER = [0, 0, 1, 1, 1]
+SIZES = (0, 8, 40)  # bytes of the coarrays of a process
+
+
+class Peer:
+    """A communicator of two elements; what element 1 sends in an exchange is made of what element 0 sends."""
+
+    rank, size = 0, 2
+
+    def __init__(self, packet: bytes, hint: int = 0, **changes: Any) -> None:
+        self.packet, self.hint, self.changes = packet, hint, changes
+        self.sent: list[tuple[Any, ...]] = []
+        self.meanwhile: Any = lambda: None
+
+    def Dup(self) -> Peer:
+        return self
+
+    def Barrier(self) -> None:
+        pass
+
+    def Alltoall(self, given: list[Any], taken: list[Any]) -> None:
+        out, size, _ = given
+        mine = unpack(out, size)
+        self.sent.append((*mine._replace(clock=0.0), bytes(out[size + 64 : size + 64 + mine.inline])))
+        into = bytearray(2 * size)
+        longest = max(mine.row_max, len(self.packet))
+        slots.fill(into, size, 0.0, mine.superstep, mine.digest, self.hint, {0: self.packet} if self.packet else {}, 0)
+        header = unpack(into, 0)._replace(inline=len(self.packet), row_max=longest, **self.changes)
+        into[:64] = header.pack()
+        into[size : size + 64] = header.pack()
+        self.meanwhile()
+        taken[0][size:] = into[:size]
+
+
+def element_beside(peer: Peer, posted: dict[int, list[Any]], hints: list[int]) -> Element:
+    """Return an element whose two processes wait at a boundary."""
+    element = Element(P, MpiTransport(peer))  # type: ignore[arg-type]
+    element.host(lambda task: None)
+    for task, hint in zip(element.tasks, hints, strict=True):
+        proc = bsp.Process(task, task.contexts[0])
+        for size in SIZES:
+            proc.coarray(size, np.uint8)
+        task.contexts[0].registered = len(SIZES)
+        for channel in (0, 1):
+            task.contexts[channel].outbox.effects += [
+                effect for effect in posted.get(task.pid, []) if effect[0] == (VALUE if channel else PUT)
+            ]
+        task.call = Call("a call", digest("a call"), (task.contexts[0], task.contexts[1]), hint)
+        task.state = WAITING
+    return element
+
+
+def seen(element: Element) -> Any:
+    """Return everything that a boundary changes."""
+    pool = element.pool
+    return (
+        element.superstep, element.hint, None if pool is None else list(pool.packed.items()),
+        [x.raw.tobytes() for task in element.tasks for x in task.contexts[0].coarrays if x is not None],
+        [task.contexts[k].arrived for task in element.tasks for k in (0, 1)],
+        [task.contexts[k].outbox.effects for task in element.tasks for k in (0, 1)],
+        element.transport.slots.size, [tuple(h._replace(clock=0.0)) for h in element.transport.headers()],
+    )  # fmt: skip
+
+
+@st.composite
+def effects(draw: st.DrawFn, sources: list[int], dests: st.SearchStrategy[int]) -> dict[int, list[Any]]:
+    """Draw small puts and values of some processes, by their source."""
+    posted: dict[int, list[Any]] = {}
+    for source in sources:
+        for _ in range(draw(st.integers(0, 4))):
+            dest = draw(dests)
+            if draw(st.booleans()):
+                data = draw(st.binary(max_size=30))
+                posted.setdefault(source, []).append((VALUE, dest, address_of(1, 0, source), P, data, None))
+                continue
+            index = draw(st.integers(0, 2))
+            start = draw(st.integers(0, SIZES[index]))
+            data = draw(st.binary(max_size=SIZES[index] - start))
+            posted.setdefault(source, []).append((PUT, dest, address_of(0, index, source), start, data, None))
+    return posted
+
+
+@needs_c
+@given(
+    effects([0, 1], st.integers(0, P - 1)), effects([2, 3, 4], st.integers(0, 1)),
+    st.lists(st.integers(0, 9), min_size=3, max_size=3),
+)  # fmt: skip
+def test_a_superstep_ends_as_in_python(
+    posted: dict[int, list[Any]], theirs: dict[int, list[Any]], hints: list[int]
+) -> None:
+    packed = records.pack(list(theirs.values()), OWNER, 2, 1, 4096, {})
+    assert packed is not None
+    packet = packed.get(0, b"")
+    if len(packet) > 256 - 64:
+        packet = b""  # the slots are small in the first superstep
+    found = []
+    for quick in (False, True):
+        peer = Peer(packet, hints[2])
+        element = element_beside(peer, posted, hints[:2])
+        element._quick = quick
+        sizes = [sum(32 + len(effect[4]) for some in posted.values() for effect in some if to_other(effect))]
+        if sizes[0] > 256 - 64:
+            return  # they go outside the slot, and another exchange follows
+        element.meet()
+        found.append((seen(element), peer.sent))
+    assert found[0] == found[1]
+    assert found[0][0][0] == 1
+    assert len(found[0][1]) == 1, "one exchange"
+
+
+def to_other(effect: Any) -> bool:
+    """Return whether an effect goes to the element that is played."""
+    return effect[0] == VALUE or effect[1] > 1
+
+
+@needs_c
+def test_who_has_more_to_say_changes_nothing_before_the_general_way() -> None:
+    put = PUT, 3, address_of(0, 1, 0), 0, b"12345678", None
+    far = {0: [(PUT, 3, address_of(0, 2, 0), 0, bytes(40), None)] * 3}  # does not fit into a slot
+
+    def ended(posted: dict[int, list[Any]], change: Any) -> tuple[Any, Element]:
+        peer = Peer(b"")
+        element = element_beside(peer, posted, [0, 0])
+        change(element.tasks[1])
+        before = [list(task.contexts[k].outbox.effects) for task in element.tasks for k in (0, 1)]
+        answer = compiled.end_superstep(element, element.transport, 0.0)
+        if answer is False:
+            assert not peer.sent
+            assert before == [task.contexts[k].outbox.effects for task in element.tasks for k in (0, 1)]
+        return answer, element
+
+    def set_(name: str, value: Any) -> Any:
+        return lambda task: setattr(task, name, value)
+
+    assert ended({0: [put]}, lambda task: None)[0] is True
+    for change in (
+        set_("state", "raised"),
+        set_("fault", TypeError()),
+        set_("call", Call("another", digest("another"), ())),
+        lambda task: task.text.write(b"printed"),
+        lambda task: task.contexts[0].releases.append(0),
+        lambda task: setattr(task.contexts[0], "registered", 2),
+        lambda task: task.contexts[1].outbox.effects.append(Send(1, (0,), 0, None, None, b"")),
+        lambda task: task.contexts[0].outbox.effects.append((LENT, 0, address_of(0, 1, 1), 0, np.zeros(8, "u1"), None)),
+    ):
+        assert ended({0: [put]}, change)[0] is False
+    assert ended(far, lambda task: None)[0] is False
+
+
+@needs_c
+def test_if_the_other_element_has_more_to_say_python_goes_on() -> None:
+    put = PUT, 1, address_of(0, 1, 0), 0, b"12345678", None
+    message = Packet()
+    message.add(Send(3, (1,), 0, None, None, pickle.dumps("hello")), (1,))
+    element = element_beside(Peer(message.encode()), {0: [put]}, [0, 0])
+    assert compiled.end_superstep(element, element.transport, 0.0) == [[put]]
+    element._end_superstep([[put]])
+    assert element.tasks[1].contexts[0].coarrays[1].raw.tobytes() == b"12345678"
+    assert [pickle.loads(arrived[3]) for arrived in element.tasks[1].contexts[0].arrived] == ["hello"]
+    assert element.superstep == 1
+    for change in ({"flags": 8}, {"superstep": 7}, {"digest": bytes(8)}, {"flags": 64}):
+        element = element_beside(Peer(b"", **change), {}, [0, 0])
+        assert compiled.end_superstep(element, element.transport, 0.0) == []
+        assert element.superstep == 0
+
+
+@needs_c
+def test_what_is_issued_while_packets_travel_waits() -> None:
+    put = PUT, 1, address_of(0, 1, 0), 0, b"12345678", None
+    peer = Peer(b"")
+    element = element_beside(peer, {0: [put]}, [0, 0])
+    box = element.tasks[0].contexts[0].outbox
+    peer.meanwhile = lambda: box.effects.append(put)
+    assert compiled.end_superstep(element, element.transport, 0.0) is True
+    assert box.effects == [put]
+
+
+@needs_c
+def test_an_exchange_that_fails_and_damaged_packets_raise() -> None:
+    def broken() -> None:
+        raise NotRegistered("broken")
+
+    peer = Peer(b"")
+    element = element_beside(peer, {}, [0, 0])
+    peer.meanwhile = broken
+    with pytest.raises(NotRegistered, match="broken"):
+        compiled.end_superstep(element, element.transport, 0.0)
+    put = records.pack([[(PUT, 1, address_of(0, 1, 3), 1, b"12345678", None)]], OWNER, 2, 1, 4096, {})
+    assert put is not None
+    for packet, said in ((put[0], "past its coarray"), (put[0][:20], "inside a record")):
+        element = element_beside(Peer(packet), {}, [0, 0])
+        with pytest.raises((IndexError, ValueError), match=said):
+            compiled.end_superstep(element, element.transport, 0.0)
+
+
+numbers = st.one_of(
+    st.integers(-5, 5), st.floats(allow_nan=False), st.booleans(), st.complex_numbers(allow_nan=False, max_magnitude=9)
+)
+
+
+@needs_c
+@given(st.lists(numbers, min_size=1, max_size=40), st.sampled_from(["add", "multiply", "logical_and", "max"]))
+def test_trees_of_numbers_give_the_bytes_of_combine(values: list[Any], name: str) -> None:
+    op = KNOWN[name]
+    packed = {pid: pickle.dumps(value, 5) for pid, value in enumerate(values)}
+    tree, prefixes = compiled.tree_of_plain(packed, op.scalar), compiled.prefixes_of_plain(packed, op.scalar)
+    try:
+        expected = [combine(values[:count], op) for count in range(1, len(values) + 1)]
+    except (TypeError, OverflowError):  # max of complex numbers
+        assert tree is NotImplemented
+        return
+    if len(values) > 1:
+        assert pickle.dumps(tree) == pickle.dumps(expected[-1])
+    assert pickle.dumps(prefixes[1:]) == pickle.dumps(expected[1:])
+    assert prefixes[0] == values[0]
+    assert pickle.dumps(Prefixes(values, op).first(len(values))) == pickle.dumps(expected[-1])
+
+
+@needs_c
+def test_other_values_are_for_python() -> None:
+    for packed in ({0: pickle.dumps([1]), 1: pickle.dumps([2])}, {0: np.ones(2), 1: np.ones(2)}, {0: b"no pickle"}, {}):
+        for function in (compiled.tree_of_plain, compiled.prefixes_of_plain):
+            assert function(packed, operator.add) is NotImplemented
+    mixed = {0: pickle.dumps(1), 1: pickle.dumps("a")}
+    assert compiled.tree_of_plain(mixed, operator.add) is NotImplemented
+    with pytest.raises(TypeError):
+        compiled.tree_of_plain([1], operator.add)
+
+
+@pytest.mark.parametrize("op", ["add", "min", "logical_or", np.hypot, lambda a, b: a + b, "and"])
+@pytest.mark.parametrize("value", [lambda k: k, lambda k: k % 2 == 1, lambda k: "ab"[k % 2], lambda k: np.int8(k)])
+def test_the_second_call_of_a_reduction_gives_what_the_first_gave(op: Any, value: Any) -> None:
+    """The second takes a shorter way; so do scans."""
+
+    def main(proc: bsp.Process) -> Any:
+        found = []
+        for _ in range(2):
+            mine = value(proc.pid)
+            found.append([proc.allreduce(mine, op), proc.scan(mine, op), proc.exscan(mine, op)])
+        assert [list(map(type, some)) for some in found] == [list(map(type, found[0]))] * 2
+        assert found[0] == found[1]
+        return found[0]
+
+    try:
+        expected = [combine([value(k) for k in range(count)], operation(op)) for count in range(1, 6)]
+    except TypeError:
+        with pytest.raises(bsp.errors.ShapeError, match="do not combine"):
+            bsp.run(main, nprocs=5)
+        return
+    results = bsp.run(main, nprocs=5)
+    assert [row[0] for row in results] == [expected[-1]] * 5
+    assert [row[1] for row in results] == expected
+    assert [row[2] for row in results][1:] == expected[:-1]
