@@ -1,4 +1,4 @@
-"""Reductions of what every process gives to all: combined from the element's pool, and the short way of `allreduce`.
+"""Reductions and scans of what every process gives to all: combined from the element's pool, and their short way.
 
 An iterative program reduces a number or two in every superstep.  For that it would be most of the time to describe the
 call, to choose its algorithm and to make the objects of a collective of many supersteps, so a process keeps what its
@@ -71,7 +71,7 @@ _NUMBERS = frozenset({bool, int, float, complex})
 
 
 class KnownReduction:
-    """All calls of one collective with one operation on one process, for values that are no arrays: a superstep each."""
+    """All calls of a collective with one operation on one process, for values that are no arrays: a superstep each."""
 
     __slots__ = ("_address", "_call", "_channel", "_choice", "_element", "_op", "_proc", "_scalar", "_task")
 

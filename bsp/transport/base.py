@@ -16,7 +16,7 @@ from bsp.cost.choice import Choice
 from bsp.transport.header import Header
 
 if TYPE_CHECKING:
-    from bsp.transport.slot_exchange import Slots
+    from bsp.transport.slot_exchange import ExchangeSlots
 
 # by the other element; the largest hint; whether blocks follow from another one
 SmallPackets = tuple[Mapping[int, bytes | memoryview], int, bool]
@@ -32,7 +32,7 @@ class Transport(Protocol):
     moved: str | None  # how data travelled in this superstep; the reader sets it back to None
 
     @property
-    def slots(self) -> Slots | None:
+    def slots(self) -> ExchangeSlots | None:
         """The slots of the next control exchange, in which C can end a superstep; None if there are none."""
 
     def restart_clock(self) -> None:
@@ -88,7 +88,7 @@ class Solo:
     elements = 1
     chosen: Choice | None = None
     moved: str | None = None
-    slots: Slots | None = None
+    slots: ExchangeSlots | None = None
 
     def __init__(self) -> None:
         self._began = time.perf_counter()

@@ -1,6 +1,6 @@
 """The header of a control packet: 64 bytes that every element sends to every other at every boundary.
 
-All elements receive all headers, so they reach the same verdict without another message.  `compiled.c` has the same
+All elements receive all headers, so they reach the same verdict without another message.  `c/compiled.h` has the same
 layout.
 """
 

@@ -24,7 +24,7 @@ from bsp.transport.base import SmallPackets
 from bsp.transport.compiled import fill
 from bsp.transport.exchange import Blocks, ExchangeSizes, checked, choose_large, choose_small, exchange
 from bsp.transport.header import BODY, SIZE, Header, clock_of, set_body, set_inline, unpack
-from bsp.transport.slot_exchange import Slots
+from bsp.transport.slot_exchange import ExchangeSlots
 
 _SLOTS = (256, 1024, 4096)  # bytes: an Alltoall of 4 KiB slots costs little more than one of 64 B
 
@@ -51,7 +51,7 @@ class MpiTransport:
         self._machine = machine
         self.chosen: Choice | None = None
         self.moved: str | None = None
-        self._slots: dict[int, Slots] = {}
+        self._slots: dict[int, ExchangeSlots] = {}
         self._use(_SLOTS[0])
         self.came = self.slots  # those of the last exchange
         self._bodies: dict[int, bytes] = {}
@@ -70,7 +70,7 @@ class MpiTransport:
     def _use(self, size: int) -> None:
         if size not in self._slots:
             least = max((smaller - SIZE + 1 for smaller in _SLOTS if smaller < size), default=0)
-            self._slots[size] = Slots(
+            self._slots[size] = ExchangeSlots(
                 size, least, self.elements, self.index, partial(self._exchanging, size), self._fit
             )
         self.slots = self._slots[size]

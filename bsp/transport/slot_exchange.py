@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bsp.transport.base import SmallPackets
 
 
-class Slots:
+class ExchangeSlots:
     """The slots of element `index`: memory that is sent and memory that is received, and the call that exchanges them.
 
     size : of each slot in bytes.  least : packets that are all shorter would fit into smaller slots.

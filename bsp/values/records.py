@@ -11,7 +11,7 @@ data : bytes; of a block an array of bytes.
 coarray : that of the source, None for a value.
 
 In a packet it is a head of 32 bytes and the data, if they are no block.  The functions here are the reference; where
-the package was installed with a C compiler, those of `compiled.c` take their place (`bsp.transport.compiled`).
+the package was installed with a C compiler, those in C take their place (`bsp.transport.compiled`).
 """
 
 from __future__ import annotations
