@@ -32,7 +32,7 @@ from bsp.engine.layout import Hosting
 from bsp.engine.pool import Pool
 from bsp.engine.registration import Entry, agree
 from bsp.engine.reports import report
-from bsp.engine.shortcut import deliver_blocks, deliver_small
+from bsp.engine.shortcut import Blocks, Packets, deliver_blocks, deliver_small
 from bsp.engine.staging import Staging
 from bsp.engine.task import END, IN_CHILD, RAISED, WAITING, Task
 from bsp.engine.verdict import Verdict, judge
@@ -46,7 +46,7 @@ from bsp.transport.base import Solo, Transport
 from bsp.transport.compiled import COMPILED, end_superstep, pack
 from bsp.values.effects import Effect, Get, Outbox, Put, PutEach, Row, Send, effect_of
 from bsp.values.payload import Packed, received
-from bsp.values.records import COPIED, KINDS
+from bsp.values.records import COPIED, KINDS, Record
 
 if TYPE_CHECKING:
     import greenlet
@@ -416,11 +416,7 @@ class Element:
             return boundary or Boundary(self, issued), transport.headers()
         came, self.hint, _ = found
         if large:
-            deliver_blocks(self, {**came, self.index: mine}, blocks, travels)
-            for effects in taken:
-                for kind, _, _, _, data, _ in effects:
-                    if kind == COPIED:
-                        self.staging.give_back(data)
+            self.take_blocks({**came, self.index: mine}, blocks, travels, taken)
         elif mine or boundary or came:
             texts = deliver_small(self, {**came, self.index: mine}, boundary.here if boundary else ())
             if texts:
@@ -600,6 +596,17 @@ class Element:
             self.pool = Pool(len(self.tasks), values)
         else:
             self.pool.add(values)
+
+    def take_blocks(self, packets: Packets, out: Blocks, travels: bool, issued: list[list[Record]]) -> None:
+        """Exchange blocks, apply everything, and take back the memory of copies; see `deliver_blocks`.
+
+        issued : the records of processes here.
+        """
+        deliver_blocks(self, packets, out, travels)
+        for records in issued:
+            for kind, _, _, _, data, _ in records:
+                if kind == COPIED:
+                    self.staging.give_back(data)
 
     def take_row(self, row: Row) -> None:
         """Put values for each process here into the pool."""

@@ -130,6 +130,16 @@ def exchange(comm: MPI.Comm, out: Blocks, into: Blocks, schedule: str, seed: tup
     checked(schedule).move(comm, out, into, seed)
 
 
+def swap(comm: MPI.Comm, other: int, out: Sequence[np.ndarray], into: Sequence[np.ndarray]) -> None:
+    """Move blocks between this element and one other, which does the same; return when this element is done."""
+    if len(out) == len(into) == 1 and max(out[0].nbytes, into[0].nbytes) <= _LARGEST:
+        comm.Sendrecv([out[0], MPI.BYTE], other, _TAG, [into[0], MPI.BYTE], other, _TAG)
+        return
+    receiving = [comm.Irecv([part, MPI.BYTE], other, _TAG) for part in _messages(into)]
+    sending = [comm.Isend([part, MPI.BYTE], other, _TAG) for part in _messages(out)]
+    MPI.Request.Waitall(receiving + sending)
+
+
 def checked(schedule: str) -> ExchangeSchedule:
     """Return the schedule of this name, or raise UnknownAlgorithm."""
     if schedule not in _SCHEDULES:

@@ -22,7 +22,7 @@ from bsp.errors import LocalMistake
 from bsp.source import here
 from bsp.transport.base import SmallPackets
 from bsp.transport.compiled import fill
-from bsp.transport.exchange import Blocks, ExchangeSizes, checked, choose_large, choose_small, exchange
+from bsp.transport.exchange import Blocks, ExchangeSizes, checked, choose_large, choose_small, exchange, swap
 from bsp.transport.header import BODY, SIZE, Header, clock_of, set_body, set_inline, unpack
 from bsp.transport.slot_exchange import ExchangeSlots
 
@@ -176,7 +176,9 @@ class MpiTransport:
         if self._schedule != "auto":
             choice = Choice(f"blocks between {self.elements} elements", self._schedule, True, ())
         elif self.elements == 2:
-            choice = _PAIR
+            self.chosen, self.moved, other = _PAIR, _PAIR.chosen, 1 - self.index
+            swap(self.comm, other, out.get(other, ()), into.get(other, ()))
+            return
         else:
             sizes = [sum(block.nbytes for block in out.get(k, ())) for k in range(self.elements)]
             choice = choose_large(self.comm, self._traffic(), sizes, self._machine)

@@ -87,7 +87,8 @@ PyObject *end_superstep(PyObject *self, PyObject *const *args, Py_ssize_t count)
 #define NAMES(_) \
     _(arrived) _(arriving) _(call) _(came) _(clock) _(coarrays) _(contexts) _(digest) _(effects) _(exchange) _(fault) _(fit) \
     _(headers) _(hint) _(hub) _(inbox) _(index) _(into) _(least) _(lifeline) _(out) _(outbox) _(owner) _(pid) _(raised) \
-    _(raw) _(registered) _(releases) _(size) _(slots) _(state) _(superstep) _(take) _(tasks) _(tell) _(text) _(turn) _(_advance)
+    _(raw) _(registered) _(releases) _(size) _(slots) _(state) _(superstep) _(take) _(take_blocks) _(tasks) _(tell) _(text) _(turn) \
+    _(_advance)
 #define DECLARE(name) extern PyObject *name_##name;
 NAMES(DECLARE)
 #undef DECLARE

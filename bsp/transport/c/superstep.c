@@ -1,5 +1,5 @@
-/* The end of a small superstep in one call: what `Element._end_superstep` does where no process has more than small puts and
- * values, and nothing is to be registered, reported or observed.  That function is the reference.
+/* The end of a superstep in one call: what `Element._end_superstep` does where no process has more than records, and nothing is
+ * to be registered, reported or observed.  That function is the reference.
  */
 #include "compiled.h"
 
@@ -11,11 +11,14 @@ typedef struct {
     PyObject *tasks, *owner, *slots, *out, *into;      /* a list, a list, an object, and two bytearrays */
     PyObject *digest;                                  /* of the call at which all processes wait */
     PyObject *outboxes, *effects;                      /* lists: those that are not empty, and what they hold */
+    PyObject *blocks;                                  /* a dictionary: lists of blocks, by the element of their receivers */
     Py_ssize_t slot, elements, index, first;           /* the size of a slot; the first process here */
     unsigned long superstep;
     unsigned long long hint;
     Py_ssize_t *sizes;                                 /* of packets, by element */
     char *own;                                         /* the packet of this element */
+    uint64_t leaving;                                  /* bytes of blocks for other elements */
+    int travels;                                       /* some element sends blocks to another */
     uint64_t longest;                                  /* the longest packet from any element to another */
     int ends;                                          /* the program ends here */
 } Superstep;
@@ -126,10 +129,13 @@ static int look_at_task(Superstep *s, PyObject *task)
 
 /* ---- what is sent ---- */
 
-/* Add the size of a record; those of blocks are for the general way. */
-static int add_small(void *sizes, Py_ssize_t element, const Effect *item)
+/* Add the sizes of a record and of its block. */
+static int add_sizes(void *state, Py_ssize_t element, const Effect *item)
 {
-    return is_block(item->kind) ? OTHER : add_size(sizes, element, item);
+    Superstep *s = state;
+    if (is_block(item->kind) && element != s->index)
+        s->leaving += item->size;
+    return add_size(s->sizes, element, item);
 }
 
 /* Find how long packets are. */
@@ -140,22 +146,24 @@ static int measure(Superstep *s)
         PyErr_NoMemory();
         return FAILED;
     }
-    int found = walk(s->effects, s->owner, s->elements, add_small, s->sizes);
+    int found = walk(s->effects, s->owner, s->elements, add_sizes, s);
     for (Py_ssize_t k = 0; !found && k < s->elements; k++)
         if (k != s->index && s->sizes[k] > s->slot - (Py_ssize_t)sizeof(Header))
             found = OTHER;
-    if (!found && !(s->own = PyMem_Malloc(s->sizes[s->index] + 1))) {
+    if (found)
+        return found;
+    s->own = PyMem_Malloc(s->sizes[s->index] + 1);
+    s->blocks = PyDict_New();
+    if (!s->own)
         PyErr_NoMemory();
-        found = FAILED;
-    }
-    return found;
+    return s->own && s->blocks ? DONE : FAILED;
 }
 
 /* Write the packets, those of others behind their headers. */
 static int write_packets(Superstep *s)
 {
     char *out = PyByteArray_AS_STRING(s->out);
-    Written written = {PyMem_Calloc(s->elements, sizeof(Place)), NULL};
+    Written written = {PyMem_Calloc(s->elements, sizeof(Place)), s->blocks};
     if (!written.places) {
         PyErr_NoMemory();
         return FAILED;
@@ -176,7 +184,8 @@ static int write_packets(Superstep *s)
 static int fill_slots(Superstep *s, double clock)
 {
     char *out = PyByteArray_AS_STRING(s->out);
-    Header header = {.clock = clock, .superstep = (uint32_t)s->superstep, .bad_pid = -1, .hint = s->hint};
+    Header header = {.clock = clock, .superstep = (uint32_t)s->superstep, .bad_pid = -1, .hint = s->hint,
+                     .flags = s->leaving ? BLOCKS : 0, .row_total = s->leaving};
     memcpy(header.digest, PyBytes_AS_STRING(s->digest), sizeof header.digest);
     for (Py_ssize_t k = 0; s->sizes && k < s->elements; k++) {
         uint64_t size = k == s->index ? 0 : s->sizes[k];
@@ -221,15 +230,17 @@ static const char *packet_from(const Superstep *s, Py_ssize_t k, Py_ssize_t *siz
 /* Read the headers of the other elements. */
 static int read_headers(Superstep *s)
 {
+    s->travels = s->leaving > 0;
     for (Py_ssize_t k = 0; k < s->elements; k++) {
         const char *slot = PyByteArray_AS_STRING(s->into) + k * s->slot;
         Header header;
         if (k == s->index)
             continue;
         memcpy(&header, slot, sizeof header);
-        if (header.flags || header.superstep != (uint32_t)s->superstep
+        if (header.flags & ~BLOCKS || header.superstep != (uint32_t)s->superstep
             || memcmp(header.digest, PyBytes_AS_STRING(s->digest), sizeof header.digest))
             return OTHER;
+        s->travels = s->travels || header.flags;
         if (header.row_max > s->longest)
             s->longest = header.row_max;
         if (header.hint > s->hint)
@@ -241,7 +252,7 @@ static int read_headers(Superstep *s)
             return FAILED;
         }
         uint8_t kind = (uint8_t)slot[sizeof header];
-        if (kind != PUT && kind != VALUE)
+        if (kind < PUT || kind > LENT)
             return OTHER;
     }
     return DONE;
@@ -265,6 +276,47 @@ static int apply_packets(Superstep *s)
     Py_XDECREF(no_blocks);
     Py_XDECREF(values);
     return failed ? FAILED : DONE;
+}
+
+/* Return all packets, a dictionary by element; NULL with an exception. */
+static PyObject *packets_of(Superstep *s)
+{
+    PyObject *packets = PyDict_New();
+    for (Py_ssize_t k = 0; packets && k < s->elements; k++) {
+        Py_ssize_t size;
+        const char *bytes = packet_from(s, k, &size);
+        if (!size)
+            continue;
+        PyObject *number = PyLong_FromSsize_t(k), *packet = PyBytes_FromStringAndSize(bytes, size);
+        if (!number || !packet || PyDict_SetItem(packets, number, packet))
+            Py_CLEAR(packets);
+        Py_XDECREF(number);
+        Py_XDECREF(packet);
+    }
+    return packets;
+}
+
+/* Let the element exchange blocks, and apply everything. */
+static int exchange_blocks(Superstep *s)
+{
+    PyObject *packets = packets_of(s), *done = NULL;
+    if (!s->blocks)
+        s->blocks = PyDict_New();
+    if (packets && s->blocks) {
+        PyObject *arguments[] = {s->element, packets, s->blocks, s->travels ? Py_True : Py_False, s->effects};
+        done = PyObject_VectorcallMethod(name_take_blocks, arguments, 5, NULL);
+    }
+    Py_XDECREF(packets);
+    Py_XDECREF(done);
+    return done ? DONE : FAILED;
+}
+
+/* Deliver what has come. */
+static int deliver(Superstep *s)
+{
+    if (s->travels || (s->blocks && PyDict_GET_SIZE(s->blocks)))
+        return exchange_blocks(s);
+    return s->longest || s->sizes ? apply_packets(s) : DONE;
 }
 
 /* ---- the next superstep ---- */
@@ -339,8 +391,6 @@ static int advance(Superstep *s)
 /* Deliver, and use other slots if the packets ask for it. */
 static int finish(Superstep *s)
 {
-    if ((s->longest || s->sizes) && apply_packets(s))
-        return FAILED;
     Py_ssize_t least = number_of(s->slots, name_least);
     if (least < 0)
         return FAILED;
@@ -352,6 +402,8 @@ static int finish(Superstep *s)
         if (!fitted)
             return FAILED;
     }
+    if (deliver(s))
+        return FAILED;
     PyObject *hint = PyLong_FromUnsignedLongLong(s->hint);
     int failed = !hint || PyObject_SetAttr(s->element, name_hint, hint);
     Py_XDECREF(hint);
@@ -428,7 +480,7 @@ PyObject *end_superstep(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssi
     }
     PyMem_Free(s.sizes);
     PyMem_Free(s.own);
-    PyObject *held[] = {s.tasks, s.owner, s.slots, s.out, s.into, s.digest, s.outboxes, s.effects};
+    PyObject *held[] = {s.tasks, s.owner, s.slots, s.out, s.into, s.digest, s.outboxes, s.effects, s.blocks};
     for (size_t k = 0; k < sizeof held / sizeof *held; k++)
         Py_XDECREF(held[k]);
     return answer;
