@@ -19,7 +19,7 @@ from bsp.errors import ShapeError
 from bsp.transport.compiled import prefixes_of_plain, tree_of_plain
 from bsp.transport.packet import DIRECT_BYTES
 from bsp.values.operations import Prefixes, Reduction, combine
-from bsp.values.payload import PLAIN, dumps
+from bsp.values.payload import NUMBERS, PLAIN, dumps
 from bsp.values.records import VALUE, address_of
 
 if TYPE_CHECKING:
@@ -63,11 +63,8 @@ def _tree_of(pool: Pool, op: Reduction) -> Prefixes | None:
     """Return the tree of D3 over all values of a pool, or None if they are no numbers and no arrays."""
     values = [pickle.loads(part) if isinstance(part, bytes) else part for part in pool.packed.values()]
     kinds = set(map(type, values))
-    plain = kinds == {np.ndarray} or all(kind in _NUMBERS or issubclass(kind, (np.number, np.bool_)) for kind in kinds)
+    plain = kinds == {np.ndarray} or all(kind in NUMBERS or issubclass(kind, (np.number, np.bool_)) for kind in kinds)
     return Prefixes(values, op) if plain else None
-
-
-_NUMBERS = frozenset({bool, int, float, complex})
 
 
 class KnownReduction:

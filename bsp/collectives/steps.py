@@ -96,13 +96,20 @@ class Steps:
 
     def post_each(self, values: Sequence[Packed]) -> None:
         """Queue a private message to each rank; small pickles for all processes stay together (`bsp.engine.pool`)."""
-        small = self._all_take_part and set(map(type, values)) == {bytes} and max(map(len, values)) < DIRECT_BYTES
-        if small:
-            pickles: list[Any] = list(values)
-            self._channel.outbox.effects.append(Row(self.me, 0, self._channel.id, pickles))
+        if self._all_take_part and set(map(type, values)) == {bytes} and max(map(len, values)) < DIRECT_BYTES:
+            self.post_row(list(values))
             return
         for rank, value in enumerate(values):
             self.post([rank], value)
+
+    def post_row(self, values: list[Any]) -> None:
+        """Queue a small pickle or a number for each process, all of which take part."""
+        self._channel.outbox.effects.append(Row(self.me, 0, self._channel.id, values))
+
+    @property
+    def all_take_part(self) -> bool:
+        """True if there is no group."""
+        return self._all_take_part
 
     def land(self, places: Sequence[np.ndarray]) -> None:
         """Name the memory, by rank, into which the next step may receive arrays that come from other elements."""

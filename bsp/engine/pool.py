@@ -48,9 +48,9 @@ class Pool:
         self._readers -= 1
         return not self._readers
 
-    def column(self, pid: int) -> dict[int, Packed]:
+    def column(self, pid: int) -> dict[int, Any]:
         """Return what the rows have for a process, by source."""
-        return {row.source: row.pickles[pid - row.first] for row in self.rows}
+        return {row.source: row.values[pid - row.first] for row in self.rows}
 
     def once(self, what: Any, make: Callable[[], Any]) -> Any:
         """Return what `make` makes of the values, under the name `what`; the next process gets the same object.

@@ -26,7 +26,10 @@ from bsp.transport.exchange import Blocks, ExchangeSizes, checked, choose_large,
 from bsp.transport.header import BODY, SIZE, Header, clock_of, set_body, set_inline, unpack
 from bsp.transport.slot_exchange import ExchangeSlots
 
-_SLOTS = (256, 1024, 4096)  # bytes: an Alltoall of 4 KiB slots costs little more than one of 64 B
+_SLOTS = (256, 1024, 4096, 16384, 65536)  # bytes: an Alltoall of 4 KiB slots costs little more than one of 64 B
+_ALL_SLOTS = (
+    1 << 17
+)  # bytes of an element's slots that are larger than 4 KiB: others than the longest packet travel too
 
 _PAIR = Choice("blocks between 2 elements", "latin", False, ())  # one round, one way
 
@@ -52,6 +55,7 @@ class MpiTransport:
         self.chosen: Choice | None = None
         self.moved: str | None = None
         self._slots: dict[int, ExchangeSlots] = {}
+        self._sizes = [size for size in _SLOTS if size <= 4096 or size * self.elements <= _ALL_SLOTS]
         self._use(_SLOTS[0])
         self.came = self.slots  # those of the last exchange
         self._bodies: dict[int, bytes] = {}
@@ -161,11 +165,11 @@ class MpiTransport:
 
         Not called if no element had a packet.
         """
-        for size in _SLOTS:
+        for size in self._sizes:
             if size - SIZE >= packet:
                 break
         else:
-            size = _SLOTS[0]
+            size = self._sizes[0]
         if size != self.slots.size:
             self._use(size)
 

@@ -68,7 +68,7 @@ class Packet:
                  tuple(effect.line))
             )  # fmt: skip
         elif isinstance(effect, Row):
-            self.records.append((_ROW, effect.source, effect.first, effect.context, effect.pickles))
+            self.records.append((_ROW, effect.source, effect.first, effect.context, effect.values))
         elif effect.pickled is not None:
             pickled, data = effect.pickled, effect.pickled
             if len(pickled) >= DIRECT_BYTES or type(pickled) is not bytes:

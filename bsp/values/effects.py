@@ -9,6 +9,7 @@ first, then puts and accumulates in order of (source pid, issue order).
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -95,19 +96,24 @@ class Send:
 
 @dataclass(slots=True)
 class Row:
-    """A message with a small pickle for each of the processes from `first` on; an element keeps its part as it is."""
+    """A message with a small value for each of the processes from `first` on; an element keeps its part as it is.
+
+    values : pickles, or Python's numbers as they are, which nobody can change.
+    """
 
     source: int
     first: int
     context: int
-    pickles: list[bytes]
+    values: list[Any]
     line: SourceLine = NOWHERE
+
+    def sizes(self) -> list[int]:
+        """Return the bytes of each value, of numbers those of their pickles."""
+        return [len(each if type(each) is bytes else pickle.dumps(each, 5)) for each in self.values]
 
     def part(self, pids: range) -> Row:
         """Return the part for some of its receivers."""
-        return Row(
-            self.source, pids.start, self.context, self.pickles[pids.start - self.first : pids.stop - self.first]
-        )
+        return Row(self.source, pids.start, self.context, self.values[pids.start - self.first : pids.stop - self.first])
 
 
 @dataclass(slots=True)

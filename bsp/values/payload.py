@@ -21,7 +21,8 @@ def is_abstract(value: Any) -> bool:
 
 
 # the types of most values that are no arrays: a value is looked at no further than its type
-PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
+NUMBERS = frozenset({bool, int, float, complex})
+PLAIN = NUMBERS | {str, bytes, type(None)}
 
 
 def is_array(value: Any) -> bool:

@@ -16,13 +16,13 @@ from bsp.engine.element import Element
 from bsp.engine.task import WAITING, Call
 from bsp.errors import NotRegistered
 from bsp.transport import compiled, slots
-from bsp.transport.header import digest, unpack
+from bsp.transport.header import BLOCKS, digest, unpack
 from bsp.transport.mpi import MpiTransport
 from bsp.transport.packet import Packet
 from bsp.values import records
 from bsp.values.effects import Send
 from bsp.values.operations import KNOWN, Prefixes, combine, operation
-from bsp.values.records import LENT, PUT, VALUE, address_of
+from bsp.values.records import COPIED, LENT, PUT, VALUE, address_of
 
 needs_c = pytest.mark.skipif(not compiled.COMPILED, reason="the package was installed without a C compiler")
 P = 5  # processes 0 and 1 are on the element that is tested, the others on the one that is played
@@ -38,6 +38,7 @@ class Peer:
     def __init__(self, packet: bytes, hint: int = 0, **changes: Any) -> None:
         self.packet, self.hint, self.changes = packet, hint, changes
         self.sent: list[tuple[Any, ...]] = []
+        self.moved: list[Any] = []
         self.meanwhile: Any = lambda: None
 
     def Dup(self) -> Peer:
@@ -59,10 +60,17 @@ class Peer:
         self.meanwhile()
         taken[0][size:] = into[:size]
 
+    def blocks(self, out: dict[int, list[Any]], into: dict[int, list[Any]], superstep: int) -> None:
+        """Stand for the transport's exchange of blocks: those that come are of ones."""
+        self.moved.append(({k: [bytes(b) for b in some] for k, some in out.items()}, superstep))
+        for block in into.get(1, []):
+            block[:] = 1
+
 
 def element_beside(peer: Peer, posted: dict[int, list[Any]], hints: list[int]) -> Element:
     """Return an element whose two processes wait at a boundary."""
     element = Element(P, MpiTransport(peer))  # type: ignore[arg-type]
+    element.transport.blocks = peer.blocks  # type: ignore[method-assign]
     element.host(lambda task: None)
     for task, hint in zip(element.tasks, hints, strict=True):
         proc = bsp.Process(task, task.contexts[0])
@@ -71,7 +79,7 @@ def element_beside(peer: Peer, posted: dict[int, list[Any]], hints: list[int]) -
         task.contexts[0].registered = len(SIZES)
         for channel in (0, 1):
             task.contexts[channel].outbox.effects += [
-                effect for effect in posted.get(task.pid, []) if effect[0] == (VALUE if channel else PUT)
+                effect for effect in posted.get(task.pid, []) if (effect[0] == VALUE) == channel
             ]
         task.call = Call("a call", digest("a call"), (task.contexts[0], task.contexts[1]), hint)
         task.state = WAITING
@@ -104,7 +112,9 @@ def effects(draw: st.DrawFn, sources: list[int], dests: st.SearchStrategy[int]) 
             index = draw(st.integers(0, 2))
             start = draw(st.integers(0, SIZES[index]))
             data = draw(st.binary(max_size=SIZES[index] - start))
-            posted.setdefault(source, []).append((PUT, dest, address_of(0, index, source), start, data, None))
+            kind = draw(st.sampled_from([PUT, PUT, LENT, COPIED]))
+            given = data if kind == PUT else np.frombuffer(data, np.uint8)
+            posted.setdefault(source, []).append((kind, dest, address_of(0, index, source), start, given, None))
     return posted
 
 
@@ -123,22 +133,23 @@ def test_a_superstep_ends_as_in_python(
         packet = b""  # the slots are small in the first superstep
     found = []
     for quick in (False, True):
-        peer = Peer(packet, hints[2])
+        blocks = any(effect[0] not in (PUT, VALUE) for some in theirs.values() for effect in some)
+        peer = Peer(packet, hints[2], flags=BLOCKS if packet and blocks else 0)
         element = element_beside(peer, posted, hints[:2])
         element._quick = quick
-        sizes = [sum(32 + len(effect[4]) for some in posted.values() for effect in some if to_other(effect))]
-        if sizes[0] > 256 - 64:
+        sizes = [
+            32 + (len(effect[4]) if effect[0] in (PUT, VALUE) else 0)
+            for some in posted.values()
+            for effect in some
+            if effect[0] == VALUE or effect[1] > 1
+        ]
+        if sum(sizes) > 256 - 64:
             return  # they go outside the slot, and another exchange follows
         element.meet()
-        found.append((seen(element), peer.sent))
+        found.append((seen(element), peer.sent, peer.moved))
     assert found[0] == found[1]
     assert found[0][0][0] == 1
     assert len(found[0][1]) == 1, "one exchange"
-
-
-def to_other(effect: Any) -> bool:
-    """Return whether an effect goes to the element that is played."""
-    return effect[0] == VALUE or effect[1] > 1
 
 
 @needs_c
@@ -169,7 +180,6 @@ def test_who_has_more_to_say_changes_nothing_before_the_general_way() -> None:
         lambda task: task.contexts[0].releases.append(0),
         lambda task: setattr(task.contexts[0], "registered", 2),
         lambda task: task.contexts[1].outbox.effects.append(Send(1, (0,), 0, None, None, b"")),
-        lambda task: task.contexts[0].outbox.effects.append((LENT, 0, address_of(0, 1, 1), 0, np.zeros(8, "u1"), None)),
     ):
         assert ended({0: [put]}, change)[0] is False
     assert ended(far, lambda task: None)[0] is False
@@ -186,7 +196,7 @@ def test_if_the_other_element_has_more_to_say_python_goes_on() -> None:
     assert element.tasks[1].contexts[0].coarrays[1].raw.tobytes() == b"12345678"
     assert [pickle.loads(arrived[3]) for arrived in element.tasks[1].contexts[0].arrived] == ["hello"]
     assert element.superstep == 1
-    for change in ({"flags": 8}, {"superstep": 7}, {"digest": bytes(8)}, {"flags": 64}):
+    for change in ({"flags": 8}, {"superstep": 7}, {"digest": bytes(8)}):
         element = element_beside(Peer(b"", **change), {}, [0, 0])
         assert compiled.end_superstep(element, element.transport, 0.0) == []
         assert element.superstep == 0

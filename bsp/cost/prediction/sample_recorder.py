@@ -92,8 +92,8 @@ class SampleRecorder(Recorder):
                 sent.append(Sent(effect.source, (effect.dest,), size, FINE))
                 self._gets.append(effect)
             elif isinstance(effect, Row):
-                each = enumerate(effect.pickles)
-                sent += [Sent(effect.source, (effect.first + k,), len(pickled), SEND) for k, pickled in each]
+                each = enumerate(effect.sizes())
+                sent += [Sent(effect.source, (effect.first + k,), size, SEND) for k, size in each]
             else:
                 size = size_of(effect.pickled) if effect.array is None else effect.array.nbytes  # type: ignore[arg-type]
                 sent.append(Sent(effect.source, effect.dests, size, SEND))

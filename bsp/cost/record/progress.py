@@ -200,6 +200,6 @@ def _ends(effect: Effect) -> list[tuple[int, int]]:
         items = prod(effect.region.shape) if effect.positions is None else effect.positions.size  # type: ignore[union-attr]
         return [(effect.dest, WORD * items)]
     if isinstance(effect, Row):
-        return [(effect.first + k, len(each)) for k, each in enumerate(effect.pickles)]
+        return [(effect.first + k, size) for k, size in enumerate(effect.sizes())]
     size = size_of(effect.pickled) if effect.array is None else effect.array.nbytes  # type: ignore[arg-type]
     return [(dest, size) for dest in effect.dests]

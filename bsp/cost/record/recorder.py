@@ -283,7 +283,7 @@ class Recorder:
 
 def _listed(step: int, row: Row) -> np.ndarray:
     """Return the messages of a row as rows (superstep, source, destination, bytes, kind)."""
-    size = np.array(list(map(len, row.pickles)))
+    size = np.array(row.sizes())
     to = row.first + np.arange(len(size))
     return np.stack(np.broadcast_arrays(step, row.source, to, size, SEND), axis=-1)
 
