@@ -158,7 +158,7 @@ def ready(value: Any, shape: Shape, dtype: DType) -> Any:
     None also stands for a value that cannot be assigned, or not without a warning: `broadcast` and the plan report it.
     """
     if type(value) in WEAK:
-        return scalar_of(build.parameter(value), dtype)
+        return number_of(value, dtype)
     values = writing.at_hand(value)
     if values is None or values.dtype.kind not in KINDS:
         return None
@@ -172,11 +172,16 @@ def ready(value: Any, shape: Shape, dtype: DType) -> Any:
 
 
 def scalar_of(number: Node, dtype: DType) -> np.ndarray:
+    """Return the number of a parameter converted to a dtype; see `number_of`."""
+    return number_of(number.value, dtype)
+
+
+def number_of(value: Any, dtype: DType) -> np.ndarray:
     """Return a Python number converted to a dtype as NumPy assigns it, with NumPy's errors if it does not fit."""
     place = np.zeros((), dtype)
-    if number.kind.weak is int:
-        ew.fits(number.value, dtype, "assignment")
-    place[()] = number.value
+    if type(value) is int:
+        ew.fits(value, dtype, "assignment")
+    place[()] = value
     return place
 
 

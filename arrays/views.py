@@ -33,6 +33,7 @@ from math import gcd
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bsp.arrays import build
+from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import LEAF, Access, Node, Operation, Reshape, ViewOperation
 from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.kernels import elementwise as ew
@@ -104,7 +105,7 @@ class TreeLink:
             path += top.base._laid_up(_undone(top, top.base.node), None)
         self._refresh_around(path)
         for leaf, region in fresh:
-            write(leaf, region, shape, values)
+            write(world(), leaf, region, shape, values)
 
     def _assign_own(
         self, values: Any, access: tuple[Access, ...], shape: Shape, fresh: list[tuple[Node, tuple[Access, ...]]]
@@ -330,15 +331,15 @@ def assign(array: Array, values: Any, access: tuple[Access, ...], shape: Shape) 
     values : an array of the array's dtype that broadcasts to `shape`, the shape of the accessed part.
     The write is visible in every array that shares the elements.  Local, see `writing`.
     """
-    link, node = link_of(array), array._node
+    link, node, here = link_of(array), array._node, world()
     if source(node) is not None:
-        note(access, shape, values)
+        note(here, access, shape, values)
     if link is not None:
         del node  # what refers to the blocks no more lets them be written to in place
         link.assign(values, access, shape)
     elif node.op is LEAF:
         node = array._node = renewed(node, merged=True)
-        write(node, access, shape, values)
+        write(here, node, access, shape, values)
     else:
         array._node = overwritten(node, access, shape, values)
 

@@ -23,7 +23,7 @@ import numpy as np
 from xxhash import xxh3_64_digest
 
 from bsp.arrays import build
-from bsp.arrays.execution.world import world
+from bsp.arrays.execution.world import World
 from bsp.arrays.expressions.graph import LEAF, OVERWRITE, PARAM, Access, DType, Kind, Node, ViewOperation, leaf
 from bsp.arrays.expressions.layout import REPLICATED_SIZE, Shape
 from bsp.arrays.expressions.merging import CutBlocks, cut
@@ -76,19 +76,18 @@ def renewed(node: Node, merged: bool = False) -> Node:
     return leaf(node.kind.shape, node.kind.dtype, layout, dict(blocks))
 
 
-def note(access: tuple[Access, ...], shape: Shape, values: Any) -> None:
+def note(here: World, access: tuple[Access, ...], shape: Shape, values: Any) -> None:
     """Note an assignment, which all processes must carry out alike."""
-    here = world()
-    if here.nprocs > 1 and not is_abstract(values):
+    if here.nprocs > 1 and (type(values) is np.ndarray or not is_abstract(values)):
         here.has_assigned([*map(tuple, access)], shape, values.shape, xxh3_64_digest(values.tobytes()))
 
 
-def write(node: Node, access: tuple[Access, ...], shape: Shape, values: Any) -> None:
+def write(here: World, node: Node, access: tuple[Access, ...], shape: Shape, values: Any) -> None:
     """Write values into this process's blocks of a renewed leaf, at the positions of an access.  Local.
 
     shape : of the accessed part, to which the values broadcast.
     """
-    here, layout, blocks = world(), node.layout, node.value
+    layout, blocks = node.layout, node.value
     assert layout is not None
     if type(blocks) is CutBlocks:
         layout, blocks = layout.merged, blocks.merged

@@ -10,11 +10,12 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from bsp.engine.element import Element
-from bsp.engine.task import Task, refuse_in_import
+from bsp.engine.task import Task, imports_under_way, refuse_in_import
 from bsp.errors import EffectsLost, NotRegistered
 from bsp.processes import Process
 from bsp.source import here
@@ -56,6 +57,12 @@ def process() -> Process:
     if turn is None:
         raise NotRegistered("bsp.process() after the end of the run: there is no process any more")
     return handle(turn)
+
+
+def kept_by(library: str) -> Any:
+    """Return what a library keeps for the process that calls, or None: it then asks `process()`, which says why."""
+    turn = _elements[-1].turn if _elements and not imports_under_way() else None
+    return None if turn is None else turn.libraries.get(library)
 
 
 def _world_of_one() -> Element:

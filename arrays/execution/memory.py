@@ -101,7 +101,7 @@ def alone(blocks: Mapping[Any, Any], at: Any) -> bool:
     if of_block > _ALONE[0]:
         return False
     block = blocks[at]
-    if is_abstract(block):
+    if type(block) is not np.ndarray and is_abstract(block):
         return of_owner <= _ALONE[1]
     base = block.base
     if base is not None and (type(base) is not _Lent and (type(base) is not np.ndarray or base.base is not None)):
@@ -113,7 +113,7 @@ def alone(blocks: Mapping[Any, Any], at: Any) -> bool:
 def _counts(blocks: Mapping[Any, Any], at: Any) -> tuple[int, int]:
     """Return the reference counts of a block and of the owner of its memory."""
     block = blocks[at]
-    owner = block._block if is_abstract(block) else block.base
+    owner = block.base if type(block) is np.ndarray or not is_abstract(block) else block._block
     return getrefcount(block), getrefcount(owner)
 
 

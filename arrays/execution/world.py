@@ -31,6 +31,7 @@ from bsp.source import here
 from bsp.transport.header import digest
 from bsp.values.effects import Send
 from bsp.values.payload import is_abstract
+from bsp.world import kept_by
 
 _PLANS = 1024  # plans in the cache, which is emptied when it is full
 _PANELS = 256  # panels of a contraction at most
@@ -150,7 +151,9 @@ class World:
         Nothing is noted beyond the head of a round: a process that joins there has not carried out what came before.
         """
         if self.nprocs > 1:
-            self._assigned = self._place(), xxh3_64_digest(marshal.dumps((self.assigned(), *what), _MARSHAL))
+            place, (noted_at, found) = self._place(), self._assigned
+            before = found if found and noted_at == place else b""
+            self._assigned = place, xxh3_64_digest(marshal.dumps((before, *what), _MARSHAL))
 
     def assigned(self) -> bytes:
         """Return the digest of all that was assigned since the last boundary of arrays or head of a round, or b""."""
@@ -332,11 +335,13 @@ def _store(node: Node, value: Value, blocks: Blocks) -> None:
 
 def world() -> World:
     """Return the array state of the calling process."""
-    proc = bsp.process()
-    libraries = proc._task.libraries
-    found: World | None = libraries.get("arrays")
+    found: World | None = kept_by("arrays")
     if found is None:
-        found = libraries["arrays"] = World(proc)
+        proc = bsp.process()
+        libraries = proc._task.libraries
+        found = libraries.get("arrays")
+        if found is None:
+            found = libraries["arrays"] = World(proc)
     return found
 
 

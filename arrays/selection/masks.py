@@ -523,8 +523,8 @@ def assigned_at_once(array: Array, mask: Node, value: Any) -> bool:
     new = renewed(node)
     del node  # what refers to the blocks no more lets them be written to in place
     store(array, new)
-    note((), mask.kind.shape, values)
     here = world()
+    note(here, (), mask.kind.shape, values)
     for at, chosen in found.items():
         row = values
         if values.ndim:

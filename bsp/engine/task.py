@@ -342,6 +342,11 @@ class _Text(io.BytesIO):
 _NO_INPUT = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")  # stdin belongs to pid 0
 
 
+def imports_under_way() -> bool:
+    """Return whether some module may be under import, so that frames must be searched for it."""
+    return bool(_importing_now)
+
+
 def refuse_in_import(call: str, frame: FrameType, pid: int) -> None:
     """Raise BoundaryInImport if `frame` runs while a module is imported."""
     if not _importing_now:

@@ -17,7 +17,8 @@ Packed = np.ndarray | bytes  # a value in the form in which it travels
 
 def is_abstract(value: Any) -> bool:
     """Return whether a value is an array that carries a shape only."""
-    return getattr(type(value), "is_abstract_array", False)
+    kind = type(value)
+    return kind is not np.ndarray and getattr(kind, "is_abstract_array", False)
 
 
 # the types of most values that are no arrays: a value is looked at no further than its type
