@@ -325,8 +325,10 @@ class Process:
         Cost, n words: one-phase g(p-1)n + L; two-phase about 2gn + 2L (arrays); tree twice
         (gkn + L) log_k p.
         """
-        if type(value) in PLAIN and type(op) is str and op in self._allreductions and group is None and not algorithm:
-            return self._allreductions[op].all(value)
+        if type(op) is str and group is None and algorithm is None and (type(value) in PLAIN or not is_array(value)):
+            known = self._allreductions.get(op)  # looked up here, to save a call
+            if known is not None:
+                return known.all(value)
         return (self._task.element.sampled or collectives).allreduce(self, value, op, group, algorithm)
 
     def scan(self, value: Any, op: Op = "add", group: Group = None, algorithm: str | None = None) -> Any:

@@ -261,7 +261,7 @@ def _digest(task: Task, effects: Sequence[Effect]) -> bytes:
             said: tuple[Any, ...] = ("send", effect.dests, effect.tag, effect.pickled)
             arrays = [effect.array]
         elif isinstance(effect, Row):
-            said, arrays = ("row", effect.first, effect.values), []
+            said, arrays = ("row", effect.first, effect.pickles()), []
         elif isinstance(effect, Put):
             said = ("put", effect.dest, effect.coarray, effect.region.shape, effect.region.start, effect.op)
             arrays = [effect.values, *(part for part in effect.region.index or () if isinstance(part, np.ndarray))]

@@ -55,7 +55,7 @@ def _in_common(pool: Pool, op: Reduction, count: int) -> Any:
         with np.errstate(all="raise"):
             tree = pool.once("tree", lambda: _tree_of(pool, op))
             return None if tree is None else tree.first(count)
-    except (FloatingPointError, TypeError, ValueError):
+    except (ArithmeticError, TypeError, ValueError):
         return None
 
 
@@ -79,13 +79,14 @@ class KnownReduction:
         self._element = proc._task.element
         self._channel = proc._task.contexts[1]
         self._address = address_of(self._channel.id, 0, proc.pid)
-        # what the operation does to Python's numbers, if it is not the program's own
-        self._scalar = op.scalar if op.ufunc is not None and op.scalar is not op.ufunc else None
+        # what the operation does to Python's numbers; None if it is the program's own, or there is nothing to combine
+        known = op.ufunc is not None and op.scalar is not op.ufunc and proc.nprocs > 1
+        self._scalar = op.scalar if known else None
 
     def all(self, value: Any) -> Any:
         """Return the values of all processes combined, on every process."""
         pool, count = self._given(value, 0), self._proc.nprocs
-        if self._scalar is not None:
+        if self._scalar is not None and type(value) in PLAIN:
             if pool.plain is None:
                 pool.plain = tree_of_plain(pool.packed, self._scalar)
             if pool.plain is not NotImplemented:
@@ -95,11 +96,12 @@ class KnownReduction:
     def first(self, value: Any, count: int) -> Any:
         """Return the values of the first `count` processes combined, at most this one's among them."""
         pool = self._given(value, self._proc.pid)
-        if count and self._scalar is not None:
+        if count and self._scalar is not None and type(value) in PLAIN:
+            least = max(1, self._element.tasks[0].pid)  # that a process here asks for
             if pool.plain is None:
-                pool.plain = prefixes_of_plain(pool.packed, self._scalar)
+                pool.plain = prefixes_of_plain(pool.packed, self._scalar, least)
             if pool.plain is not NotImplemented:
-                return pool.plain[count - 1] if count > 1 else self._op.alone(pool.plain[0])
+                return pool.plain[count - least] if count > 1 else self._op.alone(pool.plain[0])
         return self._combined(pool, count) if count else self._op.identity_like(value)
 
     def _given(self, value: Any, first: int) -> Pool:

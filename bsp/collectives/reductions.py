@@ -236,11 +236,8 @@ def _reduced_up_a_tree(arity: int, call: _Reducing, target: int) -> Any:
 
 def allreduce(proc: Process, value: Any, op: Any, group: Sequence[int] | None, algorithm: str | None) -> Any:
     """Return all values combined, on every process of the group; see `Process.allreduce`."""
-    brief = type(op) is str and group is None and algorithm is None and not is_array(value)
-    if brief and op in proc._allreductions:
-        return proc._allreductions[op].all(value)
     call = _Reducing(proc, "allreduce", value, op, group, algorithm)
-    if brief:
+    if type(op) is str and group is None and algorithm is None and not is_array(value):
         _keep(call, op, proc._allreductions)
     result = call.chosen.run(call)
     return call.own(result) if call.steps.takes_part else None

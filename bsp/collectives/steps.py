@@ -39,8 +39,22 @@ class Steps:
     """
 
     __slots__ = (
-        "_agreed", "_all_take_part", "_channel", "_choice", "_group_tag", "_taken", "_task",
-        "hint", "me", "n", "note", "owns", "pool", "proc", "ranks", "text",
+        "_agreed",
+        "_channel",
+        "_choice",
+        "_group_tag",
+        "_taken",
+        "_task",
+        "all_take_part",
+        "hint",
+        "me",
+        "n",
+        "note",
+        "owns",
+        "pool",
+        "proc",
+        "ranks",
+        "text",
     )  # fmt: skip
 
     def __init__(self, proc: Process, text: str, group: Sequence[int] | None, *agreed: Any) -> None:
@@ -53,7 +67,7 @@ class Steps:
         self.hint = 0
         self.note: Any = None
         self.pool: Pool | None = None  # what the processes gave to all in the last superstep
-        self._all_take_part = group is None
+        self.all_take_part = group is None
         self.owns = True  # whether arrays that arrived in the last superstep are this process's own
         self._choice: Choice | None = None
         self.ranks: Sequence[int] = range(proc.nprocs)
@@ -89,14 +103,14 @@ class Steps:
         Where other processes are left out, every receiver gets a message of its own.
         lent : whether the program may change `value` while processes here still read it.
         """
-        if self._all_take_part:
+        if self.all_take_part:
             give_to_all(self._channel, self.me, first, self.n, value, lent)
         else:
             self.post(range(first, self.n), value)
 
     def post_each(self, values: Sequence[Packed]) -> None:
         """Queue a private message to each rank; small pickles for all processes stay together (`bsp.engine.pool`)."""
-        if self._all_take_part and set(map(type, values)) == {bytes} and max(map(len, values)) < DIRECT_BYTES:
+        if self.all_take_part and set(map(type, values)) == {bytes} and max(map(len, values)) < DIRECT_BYTES:
             self.post_row(list(values))
             return
         for rank, value in enumerate(values):
@@ -105,11 +119,6 @@ class Steps:
     def post_row(self, values: list[Any]) -> None:
         """Queue a small pickle or a number for each process, all of which take part."""
         self._channel.outbox.effects.append(Row(self.me, 0, self._channel.id, values))
-
-    @property
-    def all_take_part(self) -> bool:
-        """True if there is no group."""
-        return self._all_take_part
 
     def land(self, places: Sequence[np.ndarray]) -> None:
         """Name the memory, by rank, into which the next step may receive arrays that come from other elements."""

@@ -8,7 +8,8 @@ synchronisation exists: the exchange of packets is the barrier.
 
 A superstep in which no process has more to deliver than small puts and values, or puts into one range each, and nothing
 to register or to report, takes a shorter way (`bsp.engine.shortcut`): one exchange of headers with packets behind them
-(`Transport.small`), and large blocks after it.
+(`Transport.small`), and large blocks after it.  If all of it are records, C takes that way where it can
+(`Element.meet`, `bsp/transport/c/superstep.c`).
 """
 
 from __future__ import annotations
@@ -281,7 +282,11 @@ class Element:
         self.recovery.head(self.tasks)
 
     def meet(self) -> None:
-        """End the superstep.  An exception of the runtime itself, not of the program, ends the whole job."""
+        """End the superstep.  An exception of the runtime itself, not of the program, ends the whole job.
+
+        C ends it if there is nothing here but records, and nobody observes.  If only then another element turns out to
+        have more, C returns what it has taken out of the outboxes, and Python goes on behind the exchange of headers.
+        """
         self.pool = None
         try:
             ended = self._quick and end_superstep(self, self.transport, self.transport.clock())
@@ -298,7 +303,8 @@ class Element:
     def _end_superstep(self, taken: list[list[Any]] | None) -> None:
         """Do everything that happens at a boundary, from the arrival of the last process to delivery.
 
-        taken : what was in the outboxes, if small packets have been exchanged already.
+        taken : what was in the outboxes, if C has exchanged headers and packets already (`meet`).  Whatever processes
+            have printed or registered since then belongs to the next superstep.
 
         1. Compare the calls here and collect the flags for the header.
         2. Exchange headers and packets; every element then sees the same flags, and takes the same branch below.
@@ -337,6 +343,8 @@ class Element:
                     flags |= h.REGISTERED
             if task.text is not None and task.text.tell():
                 printed = True
+        if taken is not None:
+            flags, printed = 0, False
         if flags or printed or self._watched:
             boundary, headers = self._tell(digest, flags, bad, hint)
         else:

@@ -37,9 +37,9 @@ if not COMPILED:
     def end_superstep(element: Any, transport: Any, clock: float, /) -> bool | list[Any]:
         """Return False: the element ends the superstep in Python, which is the reference.
 
-        In C it ends a small one, and returns True; False if it has done nothing, because a process here has more than
-        that.  If headers have been exchanged and another element has more, it returns what it took out of the
-        outboxes.
+        In C it ends one with nothing but records, and returns True; False if it has done nothing, because a process
+        here has more than that.  If headers have been exchanged and another element has more, it returns what it took
+        out of the outboxes.
         """
         return False
 
@@ -51,7 +51,12 @@ if not COMPILED:
         """
         return NotImplemented
 
-    prefixes_of_plain = tree_of_plain  # in C: a list of the first 1, 2, ... values combined; a single one as it is
+    def prefixes_of_plain(packed: dict[int, Any], function: Any, least: int, /) -> Any:
+        """Return NotImplemented; in C, a list of the first `least`, least + 1, ... values combined.
+
+        A single one stays as it is.
+        """
+        return NotImplemented
 
 
 __all__ = [

@@ -26,10 +26,9 @@ from bsp.transport.exchange import Blocks, ExchangeSizes, checked, choose_large,
 from bsp.transport.header import BODY, SIZE, Header, clock_of, set_body, set_inline, unpack
 from bsp.transport.slot_exchange import ExchangeSlots
 
-_SLOTS = (256, 1024, 4096, 16384, 65536)  # bytes: an Alltoall of 4 KiB slots costs little more than one of 64 B
-_ALL_SLOTS = (
-    1 << 17
-)  # bytes of an element's slots that are larger than 4 KiB: others than the longest packet travel too
+_SLOTS = (256, 1024, 4096, 16384, 65536)  # bytes of a slot
+_CHEAP = 4096  # bytes: an Alltoall of such slots costs little more than one of headers alone
+_TOGETHER = 1 << 17  # bytes of an element's larger slots, all of which travel, whatever is in them
 
 _PAIR = Choice("blocks between 2 elements", "latin", False, ())  # one round, one way
 
@@ -55,7 +54,7 @@ class MpiTransport:
         self.chosen: Choice | None = None
         self.moved: str | None = None
         self._slots: dict[int, ExchangeSlots] = {}
-        self._sizes = [size for size in _SLOTS if size <= 4096 or size * self.elements <= _ALL_SLOTS]
+        self._sizes = [size for size in _SLOTS if size <= _CHEAP or size * self.elements <= _TOGETHER]
         self._use(_SLOTS[0])
         self.came = self.slots  # those of the last exchange
         self._bodies: dict[int, bytes] = {}
@@ -161,7 +160,7 @@ class MpiTransport:
         return found
 
     def _fit(self, packet: int) -> None:
-        """Use the smallest slot that would have held the largest packet of this superstep.
+        """Use the smallest slot that would have held the largest packet of this superstep; if none would, the smallest.
 
         Not called if no element had a packet.
         """

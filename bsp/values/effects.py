@@ -107,9 +107,13 @@ class Row:
     values: list[Any]
     line: SourceLine = NOWHERE
 
+    def pickles(self) -> list[bytes]:
+        """Return each value as a pickle."""
+        return [each if type(each) is bytes else pickle.dumps(each, 5) for each in self.values]
+
     def sizes(self) -> list[int]:
-        """Return the bytes of each value, of numbers those of their pickles."""
-        return [len(each if type(each) is bytes else pickle.dumps(each, 5)) for each in self.values]
+        """Return the bytes of each value's pickle."""
+        return list(map(len, self.pickles()))
 
     def part(self, pids: range) -> Row:
         """Return the part for some of its receivers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import operator
 import pickle
 from typing import Any
@@ -214,6 +215,62 @@ def test_what_is_issued_while_packets_travel_waits() -> None:
 
 
 @needs_c
+def test_text_and_registrations_of_threads_while_packets_travel_wait() -> None:
+    message = Packet()
+    message.add(Send(3, (1,), 0, None, None, pickle.dumps("hello")), (1,))
+    peer = Peer(message.encode())
+    element = element_beside(peer, {}, [0, 0])
+    task = element.tasks[1]
+
+    def meanwhile() -> None:
+        task.text.write(b"late")
+        task.contexts[0].releases.append(0)
+
+    peer.meanwhile = meanwhile
+    element._quick = True
+    element.meet()
+    assert (element.superstep, len(peer.sent)) == (1, 1)
+    assert task.text.getvalue() == b"late"
+    assert task.contexts[0].releases == [0]
+
+
+class Late:
+    """An object that is part of a cycle; collected, it issues a put."""
+
+    def __init__(self, box: Any, put: Any) -> None:
+        self.box, self.put, self.itself = box, put, self
+
+    def __del__(self) -> None:
+        self.box.effects.append(self.put)
+
+
+@needs_c
+@pytest.mark.parametrize("fits", [True, False])
+def test_puts_of_finalizers_are_not_lost(fits: bool) -> None:
+    """The collector may run wherever C makes an object."""
+    put = PUT, 0, address_of(0, 2, 0), 0, bytes(8), None
+    value = VALUE, 0, address_of(1, 0, 1), P, b"1" * (9 if fits else 200), None
+    for more in range(25):  # objects that are made before the collector runs
+        element = element_beside(Peer(b""), {0: [put] * 3, 1: [value] * 2}, [0, 0])
+        box = element.tasks[0].contexts[0].outbox
+        late = [(PUT, 0, address_of(0, 2, 0), 8 + k, b"2", None) for k in range(20)]
+        kept = gc.get_threshold()
+        gc.collect()
+        for each in late:
+            Late(box, each)
+        try:
+            gc.set_threshold(gc.get_count()[0] + more, 1, 1)
+            answer = compiled.end_superstep(element, element.transport, 0.0)
+        finally:
+            gc.set_threshold(*kept)
+        gc.collect()
+        written = element.tasks[0].contexts[0].coarrays[2].raw[8:28].tobytes().count(b"2")
+        assert answer is fits
+        assert written + len([each for each in box.effects if each in late]) == len(late)
+        assert fits or box.effects[:3] == [put] * 3
+
+
+@needs_c
 def test_an_exchange_that_fails_and_damaged_packets_raise() -> None:
     def broken() -> None:
         raise NotRegistered("broken")
@@ -241,7 +298,7 @@ numbers = st.one_of(
 def test_trees_of_numbers_give_the_bytes_of_combine(values: list[Any], name: str) -> None:
     op = KNOWN[name]
     packed = {pid: pickle.dumps(value, 5) for pid, value in enumerate(values)}
-    tree, prefixes = compiled.tree_of_plain(packed, op.scalar), compiled.prefixes_of_plain(packed, op.scalar)
+    tree, prefixes = compiled.tree_of_plain(packed, op.scalar), compiled.prefixes_of_plain(packed, op.scalar, 1)
     try:
         expected = [combine(values[:count], op) for count in range(1, len(values) + 1)]
     except (TypeError, OverflowError):  # max of complex numbers
@@ -251,23 +308,28 @@ def test_trees_of_numbers_give_the_bytes_of_combine(values: list[Any], name: str
         assert pickle.dumps(tree) == pickle.dumps(expected[-1])
     assert pickle.dumps(prefixes[1:]) == pickle.dumps(expected[1:])
     assert prefixes[0] == values[0]
+    for least in (2, max(2, len(values)), len(values) + 1):
+        assert pickle.dumps(compiled.prefixes_of_plain(packed, op.scalar, least)) == pickle.dumps(expected[least - 1 :])
     assert pickle.dumps(Prefixes(values, op).first(len(values))) == pickle.dumps(expected[-1])
 
 
 @needs_c
 def test_other_values_are_for_python() -> None:
     for packed in ({0: pickle.dumps([1]), 1: pickle.dumps([2])}, {0: np.ones(2), 1: np.ones(2)}, {0: b"no pickle"}, {}):
-        for function in (compiled.tree_of_plain, compiled.prefixes_of_plain):
-            assert function(packed, operator.add) is NotImplemented
+        assert compiled.tree_of_plain(packed, operator.add) is NotImplemented
+        assert compiled.prefixes_of_plain(packed, operator.add, 1) is NotImplemented
     mixed = {0: pickle.dumps(1), 1: pickle.dumps("a")}
     assert compiled.tree_of_plain(mixed, operator.add) is NotImplemented
     with pytest.raises(TypeError):
         compiled.tree_of_plain([1], operator.add)
+    with pytest.raises(ValueError, match="prefixes of 0"):
+        compiled.prefixes_of_plain({}, operator.add, 0)
 
 
-@pytest.mark.parametrize("op", ["add", "min", "logical_or", np.hypot, lambda a, b: a + b, "and"])
+@pytest.mark.parametrize("nprocs", [1, 2, 5])
+@pytest.mark.parametrize("op", ["add", "min", "logical_or", "multiply", np.hypot, lambda a, b: a + b, "and"])
 @pytest.mark.parametrize("value", [lambda k: k, lambda k: k % 2 == 1, lambda k: "ab"[k % 2], lambda k: np.int8(k)])
-def test_the_second_call_of_a_reduction_gives_what_the_first_gave(op: Any, value: Any) -> None:
+def test_the_second_call_of_a_reduction_gives_what_the_first_gave(op: Any, value: Any, nprocs: int) -> None:
     """The second takes a shorter way; so do scans."""
 
     def main(proc: bsp.Process) -> Any:
@@ -280,12 +342,61 @@ def test_the_second_call_of_a_reduction_gives_what_the_first_gave(op: Any, value
         return found[0]
 
     try:
-        expected = [combine([value(k) for k in range(count)], operation(op)) for count in range(1, 6)]
+        expected = [combine([value(k) for k in range(count)], operation(op)) for count in range(1, nprocs + 1)]
     except TypeError:
         with pytest.raises(bsp.errors.ShapeError, match="do not combine"):
-            bsp.run(main, nprocs=5)
+            bsp.run(main, nprocs=nprocs)
         return
-    results = bsp.run(main, nprocs=5)
-    assert [row[0] for row in results] == [expected[-1]] * 5
+    results = bsp.run(main, nprocs=nprocs)
+    assert [row[0] for row in results] == [expected[-1]] * nprocs
     assert [row[1] for row in results] == expected
     assert [row[2] for row in results][1:] == expected[:-1]
+
+
+class Counted:
+    """A value that notes how often it is unpickled."""
+
+    unpickled = 0
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __setstate__(self, state: dict[str, int]) -> None:
+        self.__dict__.update(state)
+        Counted.unpickled += 1
+
+    def __add__(self, other: Counted) -> Counted:
+        return Counted(self.number + other.number)
+
+
+def test_objects_are_unpickled_once_a_process() -> None:
+    def main(proc: bsp.Process) -> list[int]:
+        return [proc.allreduce(Counted(proc.pid), "add").number for _ in range(3)]
+
+    Counted.unpickled = 0
+    assert bsp.run(main, nprocs=3) == [[3] * 3] * 3
+    assert Counted.unpickled <= 3 * 3 * 4  # an element looks once whether they are numbers
+
+
+def test_a_reduction_that_is_asked_for_by_no_name_is_refused_in_every_call() -> None:
+    def main(proc: bsp.Process) -> None:
+        proc.allreduce(1)
+        proc.allreduce(1, algorithm="")
+
+    with pytest.raises(bsp.errors.UnknownAlgorithm):
+        bsp.run(main, nprocs=2)
+
+
+def test_a_prefix_does_not_depend_on_values_behind_it() -> None:
+    """The last value fits into no float; nobody asks for its sum."""
+    values = [1.5, 1.5, 1.5, 10**400]
+    assert bsp.run(lambda proc: proc.exscan(values[proc.pid]), nprocs=4) == [0, 1.5, 3.0, 4.5]
+
+
+def test_rows_of_numbers_are_checked_by_their_pickles() -> None:
+    """Their text could be too long, and does not tell one NaN from another."""
+
+    def main(proc: bsp.Process) -> list[int]:
+        return proc.alltoall([10**5000 + proc.pid] * proc.nprocs)
+
+    assert bsp.run(main, nprocs=2, check=True) == [[10**5000, 10**5000 + 1]] * 2

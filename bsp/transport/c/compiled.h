@@ -55,7 +55,16 @@ typedef struct {
     PyObject *blocks;
 } Written;
 
+/* What a step returns.  OTHER: something needs the general way. */
+enum { FAILED = -1, DONE = 0, OTHER = 1 };
+
 int is_block(long kind);
+
+/* Return the header of an element with nothing but packets, whose sizes are not yet in it, and blocks. */
+Header small_header(double clock, unsigned long superstep, const char *digest, uint64_t hint, uint64_t block_bytes);
+
+/* Read the header in a slot; OTHER if its element has more than packets and blocks, or is at another boundary. */
+int read_header(const char *in, Py_ssize_t slot, unsigned long superstep, const char *digest, Header *header);
 
 /* Call `visit` for each effect and each element that it goes to.  Return 0; 1 if some effect is no tuple of six, or a visit
  * has returned 1; -1 with an exception.
@@ -85,10 +94,10 @@ PyObject *end_superstep(PyObject *self, PyObject *const *args, Py_ssize_t count)
 
 /* Names of attributes; `intern_names` makes them before anything else is called.  It returns 0, or -1 with an exception. */
 #define NAMES(_) \
-    _(arrived) _(arriving) _(call) _(came) _(clock) _(coarrays) _(contexts) _(digest) _(effects) _(exchange) _(fault) _(fit) \
+    _(arrived) _(arriving) _(call) _(came) _(coarrays) _(contexts) _(digest) _(effects) _(exchange) _(fault) _(fit) \
     _(headers) _(hint) _(hub) _(inbox) _(index) _(into) _(least) _(lifeline) _(out) _(outbox) _(owner) _(pid) _(raised) \
-    _(raw) _(registered) _(releases) _(size) _(slots) _(state) _(superstep) _(take) _(take_blocks) _(tasks) _(tell) _(text) _(turn) \
-    _(_advance)
+    _(raw) _(registered) _(releases) _(size) _(slots) _(state) _(superstep) _(take) _(take_blocks) _(tasks) _(tell) \
+    _(text) _(turn) _(_advance)
 #define DECLARE(name) extern PyObject *name_##name;
 NAMES(DECLARE)
 #undef DECLARE

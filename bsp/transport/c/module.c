@@ -1,5 +1,5 @@
 /* The module `bsp.transport._compiled`: the short superstep and copies in C.  Results are those of the Python functions that
- * each part names, byte for byte; tests/bsp/test_compiled.py compares them.
+ * each part names, byte for byte; tests/bsp/test_compiled.py and test_superstep_in_c.py compare them.
  */
 #include "compiled.h"
 
@@ -26,7 +26,7 @@ static PyMethodDef functions[] = {
     {"prefixes_of_plain", (PyCFunction)(void (*)(void))prefixes_of_plain, METH_FASTCALL,
      "operations.Prefixes of plain values in C."},
     {"tree_of_plain", (PyCFunction)(void (*)(void))tree_of_plain, METH_FASTCALL, "operations.combine of plain values in C."},
-    {"end_superstep", (PyCFunction)(void (*)(void))end_superstep, METH_FASTCALL, "The end of a small superstep."},
+    {"end_superstep", (PyCFunction)(void (*)(void))end_superstep, METH_FASTCALL, "Element._end_superstep in C."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,25 +1,42 @@
 /* Slots in C: a header, and a packet behind it.  bsp/transport/slots.py says what the functions do. */
 #include "compiled.h"
 
+Header small_header(double clock, unsigned long superstep, const char *digest, uint64_t hint, uint64_t block_bytes)
+{
+    Header header = {.clock = clock, .superstep = (uint32_t)superstep, .flags = block_bytes ? BLOCKS : 0, .bad_pid = -1,
+                     .hint = hint, .row_total = block_bytes};
+    memcpy(header.digest, digest, sizeof header.digest);
+    return header;
+}
+
+int read_header(const char *in, Py_ssize_t slot, unsigned long superstep, const char *digest, Header *header)
+{
+    memcpy(header, in, sizeof *header);
+    if (header->flags & ~BLOCKS || header->superstep != (uint32_t)superstep
+        || memcmp(header->digest, digest, sizeof header->digest))
+        return OTHER;
+    if (header->inlined > slot - (Py_ssize_t)sizeof *header) {
+        PyErr_SetString(PyExc_ValueError, "a packet runs past its slot");
+        return FAILED;
+    }
+    return DONE;
+}
+
 PyObject *fill(PyObject *Py_UNUSED(self), PyObject *args)
 {
     PyObject *slots, *packets, *key, *packet;
     Py_ssize_t slot, count, at = 0;
     unsigned long superstep;
     const char *digest;
-    Header header = {.bad_pid = -1};
+    double clock;
     unsigned long long hint, block_bytes;
-    if (!PyArg_ParseTuple(args, "O!ndky#KO!K", &PyByteArray_Type, &slots, &slot, &header.clock, &superstep, &digest,
-                          &count, &hint, &PyDict_Type, &packets, &block_bytes))
+    if (!PyArg_ParseTuple(args, "O!ndky#KO!K", &PyByteArray_Type, &slots, &slot, &clock, &superstep, &digest, &count, &hint,
+                          &PyDict_Type, &packets, &block_bytes))
         return NULL;
-    header.hint = hint;
-    header.flags = block_bytes ? BLOCKS : 0;
-    header.row_total = block_bytes;
-    if (slot < (Py_ssize_t)sizeof header || count != sizeof header.digest)
+    if (slot < (Py_ssize_t)sizeof(Header) || count != sizeof((Header *)0)->digest)
         return PyErr_Format(PyExc_ValueError, "slots of %zd bytes, a digest of %zd", slot, count);
     Py_ssize_t elements = PyByteArray_GET_SIZE(slots) / slot;
-    header.superstep = (uint32_t)superstep;
-    memcpy(header.digest, digest, sizeof header.digest);
+    Header header = small_header(clock, superstep, digest, hint, block_bytes);
     header.row_count = (uint32_t)PyDict_GET_SIZE(packets);
     while (PyDict_Next(packets, &at, &key, &packet)) {
         if (!PyBytes_Check(packet) || PyBytes_GET_SIZE(packet) > slot - (Py_ssize_t)sizeof header)
@@ -62,11 +79,10 @@ PyObject *read_slots(PyObject *Py_UNUSED(self), PyObject *args)
         const char *in = PyByteArray_AS_STRING(slots) + k * slot;
         if (k == index)
             continue;
-        memcpy(&header, in, sizeof header);
-        if (header.flags & ~BLOCKS || header.superstep != (uint32_t)superstep
-            || memcmp(header.digest, digest, sizeof header.digest)) {
+        int other = read_header(in, slot, superstep, digest, &header);
+        if (other) {
             Py_DECREF(found);
-            Py_RETURN_NONE;
+            return other == OTHER ? Py_NewRef(Py_None) : NULL;
         }
         blocks = blocks || header.flags;
         if (header.row_max > longest)
@@ -75,11 +91,6 @@ PyObject *read_slots(PyObject *Py_UNUSED(self), PyObject *args)
             hint = header.hint;
         if (!header.inlined)
             continue;
-        if (header.inlined > slot - (Py_ssize_t)sizeof header) {
-            PyErr_SetString(PyExc_ValueError, "a packet runs past its slot");
-            Py_CLEAR(found);
-            break;
-        }
         PyObject *number = PyLong_FromSsize_t(k);
         PyObject *packet = PyBytes_FromStringAndSize(in + sizeof header, header.inlined);
         if (!number || !packet || PyDict_SetItem(found, number, packet) < 0)

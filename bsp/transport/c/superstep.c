@@ -3,9 +3,6 @@
  */
 #include "compiled.h"
 
-/* What a step of the end of a superstep returns.  OTHER: something here needs the general way. */
-enum { FAILED = -1, DONE = 0, OTHER = 1 };
-
 typedef struct {
     PyObject *element, *transport;                     /* borrowed */
     PyObject *tasks, *owner, *slots, *out, *into;      /* a list, a list, an object, and two bytearrays */
@@ -23,15 +20,17 @@ typedef struct {
     int ends;                                          /* the program ends here */
 } Superstep;
 
-/* Read an attribute that is a number that is not negative; return it, or -1 with an exception. */
+/* Read an attribute that is a number and not negative; return it, or -1 with an exception. */
 static Py_ssize_t number_of(PyObject *object, PyObject *name)
 {
     PyObject *value = PyObject_GetAttr(object, name);
     if (!value)
         return -1;
-    Py_ssize_t number = PyLong_AsSsize_t(value);
+    Py_ssize_t number = PyNumber_AsSsize_t(value, PyExc_OverflowError);
     Py_DECREF(value);
-    return number;
+    if (number < 0 && !PyErr_Occurred())
+        PyErr_Format(PyExc_ValueError, "%U is negative: %zd", name, number);
+    return number < 0 ? -1 : number;
 }
 
 /* Read an attribute of one type; return a new reference, or NULL with an exception. */
@@ -178,15 +177,39 @@ static int write_packets(Superstep *s)
     return failed ? FAILED : DONE;
 }
 
-/* Write headers and packets into the slots, and take what is written out of the outboxes: what a thread or a finalizer issues
- * from now on waits for the next superstep.
+/* Take what has been issued out of the outboxes: what a thread or a finalizer issues from now on waits for the next
+ * superstep.  A finalizer may run wherever an object is made.
  */
+static int take(Superstep *s)
+{
+    for (Py_ssize_t b = 0; b < PyList_GET_SIZE(s->outboxes); b++) {
+        PyObject *empty = PyList_New(0);
+        int failed = !empty || PyObject_SetAttr(PyList_GET_ITEM(s->outboxes, b), name_effects, empty);
+        Py_XDECREF(empty);
+        if (failed)
+            return FAILED;
+    }
+    return DONE;
+}
+
+/* Put it back, before what has been issued since. */
+static int put_back(Superstep *s)
+{
+    for (Py_ssize_t b = 0; b < PyList_GET_SIZE(s->outboxes); b++) {
+        PyObject *effects = part_of(PyList_GET_ITEM(s->outboxes, b), name_effects, &PyList_Type);
+        int failed = !effects || PyList_SetSlice(effects, 0, 0, PyList_GET_ITEM(s->effects, b));
+        Py_XDECREF(effects);
+        if (failed)
+            return FAILED;
+    }
+    return DONE;
+}
+
+/* Write headers and packets into the slots. */
 static int fill_slots(Superstep *s, double clock)
 {
     char *out = PyByteArray_AS_STRING(s->out);
-    Header header = {.clock = clock, .superstep = (uint32_t)s->superstep, .bad_pid = -1, .hint = s->hint,
-                     .flags = s->leaving ? BLOCKS : 0, .row_total = s->leaving};
-    memcpy(header.digest, PyBytes_AS_STRING(s->digest), sizeof header.digest);
+    Header header = small_header(clock, s->superstep, PyBytes_AS_STRING(s->digest), s->hint, s->leaving);
     for (Py_ssize_t k = 0; s->sizes && k < s->elements; k++) {
         uint64_t size = k == s->index ? 0 : s->sizes[k];
         header.row_count += size > 0;
@@ -199,16 +222,7 @@ static int fill_slots(Superstep *s, double clock)
         memcpy(out + k * s->slot, &header, sizeof header);
     }
     s->longest = header.row_max;
-    if (s->sizes && write_packets(s))
-        return FAILED;
-    for (Py_ssize_t b = 0; b < PyList_GET_SIZE(s->outboxes); b++) {
-        PyObject *empty = PyList_New(0);
-        int failed = !empty || PyObject_SetAttr(PyList_GET_ITEM(s->outboxes, b), name_effects, empty);
-        Py_XDECREF(empty);
-        if (failed)
-            return FAILED;
-    }
-    return DONE;
+    return s->sizes ? write_packets(s) : DONE;
 }
 
 /* ---- what has come ---- */
@@ -236,10 +250,9 @@ static int read_headers(Superstep *s)
         Header header;
         if (k == s->index)
             continue;
-        memcpy(&header, slot, sizeof header);
-        if (header.flags & ~BLOCKS || header.superstep != (uint32_t)s->superstep
-            || memcmp(header.digest, PyBytes_AS_STRING(s->digest), sizeof header.digest))
-            return OTHER;
+        int found = read_header(slot, s->slot, s->superstep, PyBytes_AS_STRING(s->digest), &header);
+        if (found)
+            return found;
         s->travels = s->travels || header.flags;
         if (header.row_max > s->longest)
             s->longest = header.row_max;
@@ -247,10 +260,6 @@ static int read_headers(Superstep *s)
             s->hint = header.hint;
         if (!header.inlined)
             continue;
-        if (header.inlined > s->slot - (Py_ssize_t)sizeof header) {
-            PyErr_SetString(PyExc_ValueError, "a packet runs past its slot");
-            return FAILED;
-        }
         uint8_t kind = (uint8_t)slot[sizeof header];
         if (kind < PUT || kind > LENT)
             return OTHER;
@@ -443,8 +452,11 @@ static int prepare(Superstep *s, double clock)
     int found = begin(s);
     for (Py_ssize_t k = 0; !found && k < PyList_GET_SIZE(s->tasks); k++)
         found = look_at_task(s, PyList_GET_ITEM(s->tasks, k));
-    if (!found && PyList_GET_SIZE(s->effects))
-        found = measure(s);
+    if (!found && PyList_GET_SIZE(s->effects)) {
+        found = take(s) ? FAILED : measure(s);
+        if (found == OTHER && put_back(s))
+            found = FAILED;
+    }
     return found ? found : fill_slots(s, clock);
 }
 

@@ -101,25 +101,25 @@ static PyObject *first_of(const Tree *tree, Py_ssize_t count, PyObject *function
     return result;
 }
 
-/* Return all prefixes, as a list; NULL with an exception. */
-static PyObject *prefixes_of(const Tree *tree, PyObject *function)
+/* Return the prefixes of at least `least` values, as a list; NULL with an exception. */
+static PyObject *prefixes_of(const Tree *tree, PyObject *function, Py_ssize_t least)
 {
-    PyObject *list = PyList_New(tree->count);
-    for (Py_ssize_t count = 1; list && count <= tree->count; count++) {
+    PyObject *list = PyList_New(least > tree->count ? 0 : tree->count - least + 1);
+    for (Py_ssize_t count = least; list && count <= tree->count; count++) {
         PyObject *prefix = first_of(tree, count, function);
         if (prefix)
-            PyList_SET_ITEM(list, count - 1, prefix);
+            PyList_SET_ITEM(list, count - least, prefix);
         else
             Py_CLEAR(list);
     }
     return list;
 }
 
-/* Read the arguments, a dictionary and a function; return 0, or -1 with an exception. */
-static int read_arguments(PyObject *const *args, Py_ssize_t count)
+/* Check the arguments, a dictionary, a function and perhaps a number, and find `loads`; return 0, or -1 with an exception. */
+static int check_arguments(PyObject *const *args, Py_ssize_t count, Py_ssize_t wanted)
 {
-    if (count != 2 || !PyDict_CheckExact(args[0])) {
-        PyErr_Format(PyExc_TypeError, "a dictionary and a function, not %zd arguments", count);
+    if (count != wanted || !PyDict_CheckExact(args[0])) {
+        PyErr_Format(PyExc_TypeError, "a dictionary and %zd more arguments, not %zd", wanted - 1, count);
         return -1;
     }
     if (!loads) {
@@ -130,17 +130,15 @@ static int read_arguments(PyObject *const *args, Py_ssize_t count)
     return loads ? 0 : -1;
 }
 
-/* Return the tree's last value, or all prefixes; NotImplemented if the values are not plain, or do not combine: then the
- * reference says what is wrong.
+/* Return the tree's last value, or with least > 0 the prefixes of at least so many values; NotImplemented if the values are not
+ * plain, or do not combine: then the reference says what is wrong.
  */
-static PyObject *combined(PyObject *const *args, Py_ssize_t count, int all)
+static PyObject *combined(PyObject *values, PyObject *function, Py_ssize_t least)
 {
-    if (read_arguments(args, count))
-        return NULL;
     Tree tree = {.count = 0};
-    PyObject *packed = Py_NewRef(args[0]), *result = NULL;
-    if (!make_tree(&tree, packed) && !grow(&tree, args[1]))
-        result = all ? prefixes_of(&tree, args[1]) : Py_NewRef(tree.blocks[tree.levels - 1][0]);
+    PyObject *packed = Py_NewRef(values), *result = NULL;
+    if (!make_tree(&tree, packed) && !grow(&tree, function))
+        result = least ? prefixes_of(&tree, function, least) : Py_NewRef(tree.blocks[tree.levels - 1][0]);
     if (!result && (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_Exception))) {
         PyErr_Clear();
         result = Py_NewRef(Py_NotImplemented);
@@ -154,10 +152,15 @@ static PyObject *combined(PyObject *const *args, Py_ssize_t count, int all)
 
 PyObject *tree_of_plain(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count)
 {
-    return combined(args, count, 0);
+    return check_arguments(args, count, 2) ? NULL : combined(args[0], args[1], 0);
 }
 
 PyObject *prefixes_of_plain(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count)
 {
-    return combined(args, count, 1);
+    if (check_arguments(args, count, 3))
+        return NULL;
+    Py_ssize_t least = PyLong_AsSsize_t(args[2]);
+    if (least < 1)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "prefixes of %zd values", least);
+    return combined(args[0], args[1], least);
 }
