@@ -25,7 +25,7 @@ from bsp.errors import BoundaryInImport, BspError, EffectsLost, Forked, WrongThr
 from bsp.interpreter import turns
 from bsp.interpreter.belongings import Belongings
 from bsp.interpreter.generators import GlobalStreams
-from bsp.interpreter.profilers import paused, resumed
+from bsp.interpreter.profilers import active, paused, resumed
 from bsp.source import NOWHERE, SourceLine, here, importing, traceback_of, user_line
 from bsp.transport.header import digest
 from bsp.values.effects import Outbox
@@ -263,7 +263,7 @@ class Task:
         if element.hub is None:  # alone on its element: nothing to wait for but the other elements
             element.meet()
         else:  # as `_end_turn`, without its call
-            profiler = paused()
+            profiler = paused() if active() is not None else None
             element.hub.switch()
             if profiler is not None:
                 resumed(profiler)

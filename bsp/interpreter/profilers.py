@@ -18,6 +18,10 @@ if sys.version_info >= (3, 12):
     _TOOL = sys.monitoring.PROFILER_ID
     _EVENTS = [e for name, e in vars(sys.monitoring.events).items() if name.isupper() and e]
 
+    def active() -> Any:
+        """Return None if no profiler is active."""
+        return sys.getprofile() or sys.monitoring.get_tool(_TOOL)
+
     def paused() -> Any:
         """Remove the active profiler; return what `resumed` needs, or None if there is none."""
         name = sys.monitoring.get_tool(_TOOL)
@@ -47,6 +51,7 @@ if sys.version_info >= (3, 12):
         sys.monitoring.set_events(_TOOL, events)
 
 else:
+    active = sys.getprofile  # returns None if no profiler is active
 
     def paused() -> Any:
         """Remove the active profiler; return what `resumed` needs, or None if there is none."""
