@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bsp.engine.delivery import Range, Ranges, address_range, alone, asked_items, read, write, written_range
+from bsp.engine.delivery import Range, Ranges, address_range, asked_items, read, write, written_range
 from bsp.transport import header as h
 from bsp.transport.base import Blocks
 from bsp.transport.packet import DIRECT_BYTES, Arrival, Packet, Pickle, decode, opened
+from bsp.values.blocks import alone
 from bsp.values.effects import Effect, Get, Put, PutEach, Row, Send
 from bsp.values.memory import empty
 from bsp.values.payload import items_in, received

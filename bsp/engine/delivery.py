@@ -65,25 +65,6 @@ class Ranges:
         return k < len(self._starts) and self._starts[k] < other[1]
 
 
-def alone(ranges: list[Range]) -> list[bool]:
-    """Return, for each range, whether it meets none of the others.
-
-    One pass over the ranges in order of their starts: a range that meets an earlier one meets, if any, the one that
-    reaches furthest.  An empty range inside another one counts as meeting it, which only costs a staged copy.
-    """
-    if len(ranges) == 1:
-        return [True]
-    order = sorted(range(len(ranges)), key=ranges.__getitem__)
-    free = [True] * len(ranges)
-    widest = -1  # the earlier range that reaches furthest
-    for k in order:
-        if widest >= 0 and ranges[k][0] < ranges[widest][1]:
-            free[k] = free[widest] = False
-        if widest < 0 or ranges[k][1] > ranges[widest][1]:
-            widest = k
-    return free
-
-
 def read(get: Get, coarray: Coarray) -> tuple[np.ndarray, bool]:
     """Return the values that a get addresses, flat and contiguous, and whether they are the coarray's own memory.
 

@@ -33,7 +33,7 @@ from bsp.engine.layout import Hosting
 from bsp.engine.pool import Pool
 from bsp.engine.registration import Entry, agree
 from bsp.engine.reports import report
-from bsp.engine.shortcut import Blocks, Packets, deliver_blocks, deliver_small
+from bsp.engine.shortcut import Packets, deliver_blocks, deliver_small
 from bsp.engine.staging import Staging
 from bsp.engine.task import END, IN_CHILD, RAISED, WAITING, Task
 from bsp.engine.verdict import Verdict, judge
@@ -45,6 +45,7 @@ from bsp.interpreter.imports import Imports
 from bsp.transport import header as h
 from bsp.transport.base import Solo, Transport
 from bsp.transport.compiled import COMPILED, end_superstep, pack
+from bsp.values.blocks import Blocks
 from bsp.values.effects import Effect, Get, Outbox, Put, PutEach, Row, Send, effect_of
 from bsp.values.payload import Packed, received
 from bsp.values.records import COPIED, KINDS, Record

@@ -4,29 +4,26 @@ It serves elements that have nothing but small puts and messages (`Boundary.smal
 (`bsp.values.records`): small values for all, and puts into one range each, of any size.  Large ones follow the packets
 as blocks, straight into their coarrays.
 
-D1 holds: records are applied in the order of (source pid, issue).  A block is received in its place before the others
-are applied only if no other put of the superstep meets that place, and memory of the program's own is copied before it
-is sent if some put will write over it.
+D1 holds: records are applied in the order of (source pid, issue); `bsp.values.blocks` says where blocks are received.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from bsp.engine.delivery import alone, write
-from bsp.transport.compiled import apply, meeting, places
+from bsp.engine.delivery import write
+from bsp.transport.compiled import apply, arranged
 from bsp.transport.packet import decode, opened, plain_put, pooled_pickle
+from bsp.values.blocks import Blocks
 from bsp.values.effects import Effect, Put, PutEach, Row, Send
-from bsp.values.memory import at_page
 from bsp.values.payload import Packed, items_in
 from bsp.values.records import KINDS
 
 if TYPE_CHECKING:
     from bsp.engine.element import Element
 
-Packets = Mapping[int, bytes | memoryview]
-Blocks = dict[int, list[Any]]  # by element, in the order of their records: arrays of bytes
+Packets = dict[int, Any]  # by element: bytes
 
 
 def deliver_small(element: Element, packets: Packets, here: Sequence[Effect]) -> list[tuple[int, bytes]]:
@@ -82,29 +79,11 @@ def deliver_blocks(element: Element, packets: Packets, out: Blocks, travels: boo
     travels : whether some element sends blocks to another: then all elements exchange blocks, else none does.
     """
     tasks, first = element.tasks, element.tasks[0].pid
-    order = sorted(packets)
-    found = {k: places(packets[k], tasks, first) for k in order}
-    ranges = [(start, stop) for k in order for start, stop, _ in found[k]]
-    lonely = iter(alone(ranges))
-    into: Blocks = {}
-    arrived: Blocks = {}
-    for k in order:
-        arrived[k] = []
-        for start, stop, place in found[k]:
-            free = next(lonely)
-            if place is not None and k != element.index:
-                block = place if free else at_page(stop - start)
-                into.setdefault(k, []).append(block)
-                arrived[k].append(None if free else block)
-    if out and ranges:
-        for blocks in out.values():
-            for number in meeting(blocks, ranges):
-                blocks[number] = blocks[number].copy()
-    arrived[element.index] = out.pop(element.index, [])
+    into, arrived = arranged(packets, tasks, first, element.index, out)
     if travels:
         element.transport.blocks(out, into, element.superstep)
     given: dict[int, Packed] = {}
-    for k in order:
+    for k in sorted(packets):
         apply(packets[k], tasks, first, given, arrived[k])
     if given:
         element.take(given)

@@ -14,12 +14,11 @@ else:
     try:
         from bsp.transport._compiled import (
             apply,
+            arranged,
             copy,
             end_superstep,
             fill,
-            meeting,
             pack,
-            places,
             prefixes_of_plain,
             read,
             tree_of_plain,
@@ -32,7 +31,8 @@ else:
 if not COMPILED:
     from bsp.transport.copies import copy
     from bsp.transport.slots import fill, read
-    from bsp.values.records import apply, meeting, pack, places  # type: ignore[assignment]
+    from bsp.values.blocks import arranged
+    from bsp.values.records import apply, pack  # type: ignore[assignment]
 
     def end_superstep(element: Any, transport: Any, clock: float, /) -> bool | list[Any]:
         """Return False: the element ends the superstep in Python, which is the reference.
@@ -60,6 +60,6 @@ if not COMPILED:
 
 
 __all__ = [
-    "COMPILED", "apply", "copy", "end_superstep", "fill", "meeting", "pack", "places", "prefixes_of_plain", "read",
+    "COMPILED", "apply", "arranged", "copy", "end_superstep", "fill", "pack", "prefixes_of_plain", "read",
     "tree_of_plain",
 ]  # fmt: skip

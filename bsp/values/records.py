@@ -17,10 +17,8 @@ the package was installed with a C compiler, those in C take their place (`bsp.t
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import accumulate
 from typing import Any
 
 PUT, VALUE, COPIED, LENT = 1, 2, 3, 4
@@ -101,41 +99,13 @@ def apply(packet: bytes, tasks: Sequence[Any], first: int, values: dict[int, Any
                 continue
             if len(found) != size:
                 raise ValueError("a block has another size than its record")
-        place = _memory(tasks, first, context, coarray, dest, start, size)[start : start + size]
+        place = memory_of(tasks, first, context, coarray, dest, start, size)[start : start + size]
         place[:] = memoryview(found)
     if taken < len(blocks):
         raise ValueError("a block has no record")
 
 
-def places(packet: bytes, tasks: Sequence[Any], first: int) -> list[tuple[int, int, Any]]:
-    """Return where the puts of a packet write, in their order: (address, address after it, the place of a block).
-
-    tasks, first : as for `apply`.  Small puts have None for a place.
-    """
-    found = []
-    for kind, context, coarray, _, dest, start, size, _ in each(packet):
-        if kind != VALUE:
-            memory = _memory(tasks, first, context, coarray, dest, start, size)
-            address = memory.__array_interface__["data"][0] + start
-            found.append((address, address + size, None if kind == PUT else memory[start : start + size]))
-    return found
-
-
-def meeting(blocks: Sequence[Any], ranges: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the numbers of the blocks that share memory with a range of addresses (the second exclusive)."""
-    found = sorted(each for each in ranges if each[0] < each[1])
-    starts = [low for low, _ in found]
-    tops = list(accumulate((high for _, high in found), max))  # the furthest end of the first ranges
-    met = []
-    for number, block in enumerate(blocks):
-        start = block.__array_interface__["data"][0]
-        before = bisect_left(starts, start + len(block))  # ranges that begin before the block ends
-        if len(block) and before and tops[before - 1] > start:
-            met.append(number)
-    return met
-
-
-def _memory(tasks: Sequence[Any], first: int, context: int, coarray: int, dest: int, start: int, size: int) -> Any:
+def memory_of(tasks: Sequence[Any], first: int, context: int, coarray: int, dest: int, start: int, size: int) -> Any:
     """Return the memory of a coarray here, in which a put of `size` bytes from `start` on fits."""
     if not 0 <= dest - first < len(tasks):
         raise IndexError(f"process {dest} is not here")

@@ -22,6 +22,7 @@ from bsp.engine.staging import Staging
 from bsp.transport import copies, slots
 from bsp.transport.base import Solo
 from bsp.transport.header import SIZE, Header, unpack
+from bsp.values import blocks as blocks_in_python
 from bsp.values import records
 from bsp.values.records import COPIED, LENT, PUT, VALUE, address_of
 
@@ -90,13 +91,37 @@ def test_packets_and_what_they_write(posted: list[list[Any]], room: int) -> None
         assert applied(compiled.apply, memoryview(packet), element, some) == applied(
             records.apply, packet, element, some
         )
-        tasks, first = tasks_of(element), OWNER.index(element)
-        found = compiled.places(packet, tasks, first)
-        for (start, stop, place), (at, end, known) in zip(found, records.places(packet, tasks, first), strict=True):
-            assert (start, stop, place is None) == (at, end, known is None)
-            if place is not None:
-                assert place.nbytes == stop - start
-                assert not place.size or place.__array_interface__["data"][0] == start
+
+
+def arranging(function: Any, packets: dict[int, bytes], out: dict[int, list[Any]]) -> Any:
+    """Return what `arranged` says: of memory of a coarray which, and where in it; of other memory its size."""
+    tasks = tasks_of(HERE)
+    arrays = [x.raw for task in tasks for x in task.contexts[0].coarrays]
+    given = {k: list(some) for k, some in out.items()}
+    lent = [memory[:] for memory in arrays if memory.size]  # memory that some put may write over
+    for some in given.values():
+        some += lent
+    into, arrived = function(dict(packets), tasks, OWNER.index(HERE), HERE, given)
+    assert HERE not in given
+
+    def place(block: Any) -> Any:
+        inside = [k for k, x in enumerate(arrays) if block is not None and np.shares_memory(x, block)]
+        if not inside:
+            return None if block is None else block.nbytes
+        return inside[0], block.__array_interface__["data"][0] - arrays[inside[0]].__array_interface__["data"][0]
+
+    told = [{k: list(map(place, some)) for k, some in found.items()} for found in (into, arrived, given)]
+    return told, [k in arrived for k in packets]
+
+
+@needs_c
+@given(outboxes, outboxes)
+def test_blocks_go_where_the_reference_says(posted: list[list[Any]], own: list[list[Any]]) -> None:
+    blocks: dict[int, list[Any]] = {}
+    theirs = records.pack(posted, OWNER, 3, 2, 10_000, {}) or {}
+    mine = records.pack(own, OWNER, 3, HERE, 10_000, blocks) or {}
+    packets = {2: theirs.get(HERE, b""), HERE: mine.get(HERE, b"")}
+    assert arranging(compiled.arranged, packets, blocks) == arranging(blocks_in_python.arranged, packets, blocks)
 
 
 @given(outboxes)
@@ -119,16 +144,15 @@ def test_records_are_the_effects_in_their_order(posted: list[list[Any]]) -> None
         assert found == (flat, list(values.items()))
 
 
-@pytest.mark.parametrize("meeting", [records.meeting, pytest.param(getattr(compiled, "meeting", None), marks=needs_c)])
 @given(st.data())
-def test_blocks_that_share_memory_with_what_is_written(meeting: Any, data: st.DataObject) -> None:
+def test_blocks_that_share_memory_with_what_is_written(data: st.DataObject) -> None:
     memory = np.zeros(12, np.uint8)
     base = memory.__array_interface__["data"][0]
     parts = st.tuples(st.integers(0, 12), st.integers(0, 12)).map(sorted)
     held, written = data.draw(st.lists(parts, max_size=4)), data.draw(st.lists(parts, max_size=4))
     taken = {k for low, high in written for k in range(low, high)}
     blocks = [memory[low:high] for low, high in held]
-    found = meeting(blocks, [(base + low, base + high) for low, high in written])
+    found = blocks_in_python.meeting(blocks, [(base + low, base + high) for low, high in written])
     assert found == [n for n, (low, high) in enumerate(held) if taken & set(range(low, high))]
 
 
@@ -168,7 +192,11 @@ def test_what_is_damaged_is_refused(part: Any) -> None:
         applied(apply, packet, 0, [block[:7]])
     assert not any(map(any, applied(apply, packet, 0, [None])[0])), "a block in its place is not written again"
     past = records.pack([[(LENT, 0, address_of(0, 1, 3), 1, block, None)]], OWNER, 3, HERE, 1000, {})[0]
-    find = part.places if part else records.places
+    arranged = part.arranged if part else blocks_in_python.arranged
+
+    def find(packet: bytes, tasks: list[Any], first: int) -> None:
+        arranged({1: b"", 0: packet}, tasks, first, 1, {})
+
     with pytest.raises(IndexError, match="runs past"):
         find(past, tasks_of(0), 0)
     with pytest.raises(IndexError, match="not here"):

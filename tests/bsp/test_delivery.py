@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bsp.engine.delivery import Ranges, alone
+from bsp.engine.delivery import Ranges
+from bsp.values.blocks import alone
 
 RANGES = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 9)).map(lambda r: (r[0], r[0] + r[1])), max_size=12)
 

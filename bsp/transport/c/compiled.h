@@ -76,6 +76,12 @@ int walk(PyObject *outboxes, PyObject *owner, Py_ssize_t elements, Visit visit, 
 int add_size(void *sizes, Py_ssize_t element, const Effect *item);
 int write_record(void *written, Py_ssize_t element, const Effect *item);
 
+/* Read the next record of a packet, and move on.  Return 1, 0 at the end of the packet, or -1 with an exception. */
+int next_record(const char *packet, Py_ssize_t size, Py_ssize_t *at, Head *head, const char **data);
+
+/* Return the memory of the coarray that a put writes to, as a new reference, and its buffer; NULL with an exception. */
+PyObject *target_of(PyObject *tasks, Py_ssize_t first, const Head *head, Py_buffer *buffer);
+
 /* Do as records.apply; return 0, or -1 with an exception. */
 int apply_packet(const char *packet, Py_ssize_t size, PyObject *tasks, Py_ssize_t first, PyObject *values,
                  PyObject *blocks);
@@ -83,8 +89,7 @@ int apply_packet(const char *packet, Py_ssize_t size, PyObject *tasks, Py_ssize_
 /* The functions of the module. */
 PyObject *pack(PyObject *self, PyObject *args);
 PyObject *apply(PyObject *self, PyObject *args);
-PyObject *places(PyObject *self, PyObject *args);
-PyObject *meeting(PyObject *self, PyObject *args);
+PyObject *arranged(PyObject *self, PyObject *args);
 PyObject *fill(PyObject *self, PyObject *args);
 PyObject *read_slots(PyObject *self, PyObject *args);
 PyObject *copy(PyObject *self, PyObject *args);
@@ -94,7 +99,7 @@ PyObject *end_superstep(PyObject *self, PyObject *const *args, Py_ssize_t count)
 
 /* Names of attributes; `intern_names` makes them before anything else is called.  It returns 0, or -1 with an exception. */
 #define NAMES(_) \
-    _(arrived) _(arriving) _(call) _(came) _(coarrays) _(contexts) _(digest) _(effects) _(exchange) _(fault) _(fit) \
+    _(arrived) _(arriving) _(call) _(came) _(coarrays) _(contexts) _(copy) _(digest) _(effects) _(exchange) _(fault) _(fit) \
     _(headers) _(hint) _(hub) _(inbox) _(index) _(into) _(least) _(lifeline) _(out) _(outbox) _(owner) _(pid) _(raised) \
     _(raw) _(registered) _(releases) _(size) _(slots) _(state) _(superstep) _(take) _(take_blocks) _(tasks) _(tell) \
     _(text) _(turn) _(_advance)

@@ -201,8 +201,7 @@ static PyObject *memory_of(PyObject *tasks, Py_ssize_t place, const Head *head)
     return memory;
 }
 
-/* Return the memory of the coarray that a put writes to, as a new reference, and its buffer; NULL with an exception. */
-static PyObject *target_of(PyObject *tasks, Py_ssize_t first, const Head *head, Py_buffer *buffer)
+PyObject *target_of(PyObject *tasks, Py_ssize_t first, const Head *head, Py_buffer *buffer)
 {
     PyObject *memory = memory_of(tasks, head->dest - first, head);
     if (!memory)
@@ -250,8 +249,7 @@ static int write_block(PyObject *tasks, Py_ssize_t first, const Head *head, PyOb
     return failed ? -1 : 0;
 }
 
-/* Read the next record of a packet, and move on.  Return 1, 0 at the end of the packet, or -1 with an exception. */
-static int next_record(const char *packet, Py_ssize_t size, Py_ssize_t *at, Head *head, const char **data)
+int next_record(const char *packet, Py_ssize_t size, Py_ssize_t *at, Head *head, const char **data)
 {
     if (*at == size)
         return 0;
@@ -318,123 +316,4 @@ PyObject *apply(PyObject *Py_UNUSED(self), PyObject *args)
     int failed = apply_packet(packet.buf, packet.len, tasks, first, values, blocks);
     PyBuffer_Release(&packet);
     return failed ? NULL : Py_NewRef(Py_None);
-}
-
-/* Return (address, address after it, the place of a block or None) of a put; NULL with an exception. */
-static PyObject *place_of(PyObject *tasks, Py_ssize_t first, const Head *head)
-{
-    Py_buffer buffer;
-    PyObject *memory = target_of(tasks, first, head, &buffer);
-    if (!memory)
-        return NULL;
-    unsigned long long address = (unsigned long long)(uintptr_t)buffer.buf + head->start;
-    PyBuffer_Release(&buffer);
-    PyObject *block = is_block(head->kind) ? PySequence_GetSlice(memory, head->start, head->start + head->size)
-                                           : Py_NewRef(Py_None);
-    Py_DECREF(memory);
-    return block ? Py_BuildValue("KKN", address, address + head->size, block) : NULL;
-}
-
-PyObject *places(PyObject *Py_UNUSED(self), PyObject *args)
-{
-    Py_buffer packet;
-    PyObject *tasks;
-    Py_ssize_t first, at = 0;
-    if (!PyArg_ParseTuple(args, "y*O!n", &packet, &PyList_Type, &tasks, &first))
-        return NULL;
-    PyObject *found = PyList_New(0);
-    Head head;
-    const char *data;
-    int more = found ? 0 : -1;
-    while (found && (more = next_record(packet.buf, packet.len, &at, &head, &data)) > 0) {
-        if (head.kind == VALUE)
-            continue;
-        PyObject *place = place_of(tasks, first, &head);
-        int failed = !place || PyList_Append(found, place);
-        Py_XDECREF(place);
-        if (failed) {
-            more = -1;
-            break;
-        }
-    }
-    PyBuffer_Release(&packet);
-    if (more)
-        Py_CLEAR(found);
-    return found;
-}
-
-/* A range of addresses, the second exclusive. */
-typedef struct {
-    unsigned long long low, high;
-} Range;
-
-static int by_low(const void *a, const void *b)
-{
-    unsigned long long one = ((const Range *)a)->low, other = ((const Range *)b)->low;
-    return (one > other) - (one < other);
-}
-
-/* Read a list of pairs of addresses, without the empty ones, in order; each ends where it or one before it ends last.
- * Return their array, and their number; NULL with an exception.
- */
-static Range *read_ranges(PyObject *list, Py_ssize_t *count)
-{
-    Range *ranges = PyMem_Calloc(PyList_GET_SIZE(list) + 1, sizeof *ranges);
-    if (!ranges)
-        return (Range *)PyErr_NoMemory();
-    *count = 0;
-    for (Py_ssize_t r = 0; r < PyList_GET_SIZE(list); r++) {
-        PyObject *pair = PyList_GET_ITEM(list, r);
-        Range *range = ranges + *count;
-        if (!PyTuple_Check(pair) || !PyArg_ParseTuple(pair, "KK", &range->low, &range->high)) {
-            if (!PyErr_Occurred())
-                PyErr_SetString(PyExc_TypeError, "a range is a tuple of two addresses");
-            PyMem_Free(ranges);
-            return NULL;
-        }
-        *count += range->low < range->high;
-    }
-    qsort(ranges, *count, sizeof *ranges, by_low);
-    for (Py_ssize_t r = 1; r < *count; r++)
-        if (ranges[r].high < ranges[r - 1].high)
-            ranges[r].high = ranges[r - 1].high;
-    return ranges;
-}
-
-/* Return 1 if a block shares memory with one of the ranges, 0 if not, -1 with an exception. */
-static int meets(PyObject *block, const Range *ranges, Py_ssize_t count)
-{
-    Py_buffer bytes;
-    if (PyObject_GetBuffer(block, &bytes, PyBUF_SIMPLE))
-        return -1;
-    unsigned long long start = (uintptr_t)bytes.buf, stop = start + bytes.len;
-    PyBuffer_Release(&bytes);
-    Py_ssize_t before = 0; /* ranges that begin before the block ends */
-    for (Py_ssize_t above = count; before < above;) {
-        Py_ssize_t middle = (before + above) / 2;
-        if (ranges[middle].low < stop)
-            before = middle + 1;
-        else
-            above = middle;
-    }
-    return start < stop && before && ranges[before - 1].high > start;
-}
-
-PyObject *meeting(PyObject *Py_UNUSED(self), PyObject *args)
-{
-    PyObject *blocks, *ranges;
-    if (!PyArg_ParseTuple(args, "O!O!", &PyList_Type, &blocks, &PyList_Type, &ranges))
-        return NULL;
-    Py_ssize_t count;
-    Range *sorted = read_ranges(ranges, &count);
-    PyObject *met = sorted ? PyList_New(0) : NULL;
-    for (Py_ssize_t b = 0; met && b < PyList_GET_SIZE(blocks); b++) {
-        int does = meets(PyList_GET_ITEM(blocks, b), sorted, count);
-        PyObject *number = does > 0 ? PyLong_FromSsize_t(b) : NULL;
-        if (does < 0 || (does && (!number || PyList_Append(met, number))))
-            Py_CLEAR(met);
-        Py_XDECREF(number);
-    }
-    PyMem_Free(sorted);
-    return met;
 }
