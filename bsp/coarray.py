@@ -237,7 +237,8 @@ class Coarray(NotAValue):
             and not (self._released or self._aliased)
         ):
             self._batch = None
-            self._outbox.effects.append(self._record(dest, 0, values, buffered))
+            record = self._record(dest, 0, values, buffered)  # before the list is looked up, which a boundary replaces
+            self._outbox.effects.append(record)
             return
         self._check_owner("put")
         dest = self._pid(dest, "put")
@@ -248,9 +249,10 @@ class Coarray(NotAValue):
             region, array = self._placed(dest, array, at, NOWHERE)
             if op is None and region.index is None and self._is_recorded(array, buffered):
                 start = region.start * self._dtype.itemsize
-                self._outbox.effects.append(self._record(dest, start, array, buffered))
+                effect: Any = self._record(dest, start, array, buffered)
             else:
-                self._outbox.effects.append(self._put(dest, array, region, op_name, buffered, self._noted()))
+                effect = self._put(dest, array, region, op_name, buffered, self._noted())
+            self._outbox.effects.append(effect)
             return
         held = _copy(array) if buffered else array
         held_at = self._own_index(at, "put")
@@ -276,7 +278,8 @@ class Coarray(NotAValue):
         source = self._pid(source, "get")
         pending = Pending()
         if self._shapes is not None or source == self._task.pid:
-            self._outbox.effects.append(self._get(source, at, pending, self._noted()))
+            asked = self._get(source, at, pending, self._noted())
+            self._outbox.effects.append(asked)
         else:
             line = here()
             held_at = self._own_index(at, "get")
@@ -321,7 +324,8 @@ class Coarray(NotAValue):
             held = tuple(part.copy() for part in positions), array.copy()
             self._outbox.effects.append(Deferred(lambda: list(self._puts_each(parts, *held, op_name, line)), line))
         else:
-            self._outbox.effects.extend(self._puts_each(parts, positions, array, op_name, line))
+            puts = list(self._puts_each(parts, positions, array, op_name, line))
+            self._outbox.effects.extend(puts)
 
     def get_each(self, sources: ArrayLike, at: ArrayLike | tuple[ArrayLike, ...]) -> Pending:
         """Read position `at[k]` on process `sources[k]`, for all k, in one call.
@@ -351,7 +355,8 @@ class Coarray(NotAValue):
                 Deferred(lambda: list(self._gets_each(parts, held, shape, pending, line)), line)
             )
         else:
-            self._outbox.effects.extend(self._gets_each(parts, positions, shape, pending, line))
+            gets = list(self._gets_each(parts, positions, shape, pending, line))
+            self._outbox.effects.extend(gets)
         return pending
 
     def __getitem__(self, key: int | tuple[object, ...]) -> Pending:

@@ -94,7 +94,7 @@ class KnownReduction:
         return self._combined(pool, count)
 
     def first(self, value: Any, count: int) -> Any:
-        """Return the values of the first `count` processes combined, at most this one's among them."""
+        """Return the values of the first `count` processes combined: of those before this one, or with this one."""
         pool = self._given(value, self._proc.pid)
         if count and self._scalar is not None and type(value) in PLAIN:
             least = max(1, self._element.tasks[0].pid)  # that a process here asks for
@@ -122,7 +122,7 @@ class KnownReduction:
         """Return the first `count` values of a pool combined."""
         try:
             return pool_combined(pool, self._op, count, pool.take())
-        except (TypeError, ValueError) as wrong:
+        except (TypeError, ValueError, OverflowError) as wrong:
             raise no_fit(self._proc, self._call.text, wrong) from wrong
 
 

@@ -79,7 +79,7 @@ class _Reducing:
         """Return `values` combined in the tree of D3.  Raises ShapeError, which names the call, if they do not fit."""
         try:
             return combine(values, self.op, into)
-        except (TypeError, ValueError) as wrong:
+        except (TypeError, ValueError, OverflowError) as wrong:
             raise no_fit(self.steps.proc, self.text, wrong) from wrong
 
     def of_first(self, parts: dict[int, Packed], count: int) -> Any:
@@ -89,7 +89,7 @@ class _Reducing:
             return self.combine([unpack(part) for part in steps.of_all(parts, count)])
         try:
             return pool_combined(steps.pool, self.op, count, steps.owns)
-        except (TypeError, ValueError) as wrong:
+        except (TypeError, ValueError, OverflowError) as wrong:
             raise no_fit(steps.proc, self.text, wrong) from wrong
 
     def post_chunks(self) -> None:
@@ -161,7 +161,7 @@ class _Reducing:
         """Return what follows from nodes of the tree of D3, as far as their neighbours are there."""
         try:
             return combine_nodes(nodes, self.steps.n, self.op)
-        except (TypeError, ValueError) as wrong:
+        except (TypeError, ValueError, OverflowError) as wrong:
             raise no_fit(self.steps.proc, self.text, wrong) from wrong
 
     def at_leader(self, at: Domains) -> dict[Node, Any]:

@@ -138,8 +138,9 @@ class Boundary:
         texts : whether to send the text that processes here printed, to element 0.
         """
         if texts:
-            for text in self._element.console.texts_for_packets():
-                self._packet(0).texts.append(text)
+            found = self._element.console.texts_for_packets()
+            if found:
+                self._packet(0).texts = found
         encoded: dict[int, bytes] = {}
         flags, total, longest = header.flags, 0, 0
         for k, packet in self._packets.items():

@@ -21,6 +21,7 @@ class Console:
     def __init__(self, element: Element, stream: Any) -> None:
         self._element = element
         self._stream = stream
+        self._sent: dict[int, int] = {}  # bytes of each process's text that the superstep's packets have
 
     def texts_for_packets(self) -> list[tuple[int, bytes]]:
         """Return the texts that processes here printed, for element 0, which prints for all; element 0 returns none.
@@ -29,19 +30,27 @@ class Console:
         """
         if self._element.index == 0:
             return []
-        return [
+        texts = [
             (task.pid, task.text.getvalue())
             for task in self._element.tasks
             if task.text is not None and task.has_text()
         ]
+        self._sent = {pid: len(text) for pid, text in texts}
+        return texts
 
     def show(self, texts: list[tuple[int, bytes]]) -> None:
-        """Take the text of the processes here; on element 0, print the text of one superstep in pid order."""
+        """Print the text of one superstep in pid order, on element 0; elsewhere forget the text that has been sent.
+
+        What threads and finalizers have printed since it was sent waits for the next superstep.
+        """
         element = self._element
-        mine = [(task.pid, task.take_text()) for task in element.tasks if task.has_text()]
         if element.index:
+            for task in element.tasks:
+                if task.pid in self._sent:
+                    task.take_text(self._sent[task.pid])
+            self._sent = {}
             return
-        texts += mine
+        texts += [(task.pid, task.take_text()) for task in element.tasks if task.has_text()]
         if texts:
             if element.progress is not None:
                 element.progress.clear()

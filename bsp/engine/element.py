@@ -304,8 +304,8 @@ class Element:
     def _end_superstep(self, taken: list[list[Any]] | None) -> None:
         """Do everything that happens at a boundary, from the arrival of the last process to delivery.
 
-        taken : what was in the outboxes, if C has exchanged headers and packets already (`meet`).  Whatever processes
-            have printed or registered since then belongs to the next superstep.
+        taken : what was in the outboxes, if C has exchanged headers and packets already (`meet`).  Text that threads
+            have printed since then, and coarrays that they have released, wait for the next superstep.
 
         1. Compare the calls here and collect the flags for the header.
         2. Exchange headers and packets; every element then sees the same flags, and takes the same branch below.

@@ -19,7 +19,7 @@ from bsp.values.payload import Packed
 class Pool:
     """The values of one superstep, for the processes of one element.
 
-    Whoever takes a pool (`take`) may change what it finds there only if it is the last, and all others do so before.
+    Who takes values that can change from it calls `take`, which says whether nobody else does so after it.
 
     packed : values for all, by source, in the order of the pids.  rows : values for each, likewise.
     shared : whether several processes read the pool.

@@ -2,7 +2,7 @@
 
 It serves elements that have nothing but small puts and messages (`Boundary.small_packets`), or records
 (`bsp.values.records`): small values for all, and puts into one range each, of any size.  Large ones follow the packets
-as blocks, straight into their coarrays.
+as blocks, straight into their coarrays where nothing else meets the place.
 
 D1 holds: records are applied in the order of (source pid, issue); `bsp.values.blocks` says where blocks are received.
 """
@@ -74,7 +74,7 @@ def _apply(element: Element, effects: Sequence[Effect]) -> None:
 def deliver_blocks(element: Element, packets: Packets, out: Blocks, travels: bool) -> None:
     """Exchange the blocks that follow packets of records, and apply everything.
 
-    packets : by element, this one too; all hold records.
+    packets : by element, this one too if it has any; all hold records.
     out : blocks of processes here, by the element of their receivers, this one too.
     travels : whether some element sends blocks to another: then all elements exchange blocks, else none does.
     """

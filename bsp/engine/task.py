@@ -322,14 +322,16 @@ class Task:
         """Return whether text waits to be printed at a boundary.  Text of pid 0 that is out already does not."""
         return self.text is not None and self.text.tell() > 0
 
-    def take_text(self) -> bytes:
-        """Return the text printed since the last boundary, and forget it."""
+    def take_text(self, size: int | None = None) -> bytes:
+        """Return the text printed since the last boundary, and forget it; or its first `size` bytes."""
         if self.text is None:
             return b""
         text = self.text.getvalue()
         self.text.seek(0)
         self.text.truncate()
-        return text
+        if size is not None:
+            self.text.write(text[size:])
+        return text[:size]
 
 
 class _Text(io.BytesIO):

@@ -1,4 +1,4 @@
-"""The functions of small supersteps and of copies: in C where the package was installed with a compiler, else Python's.
+"""Supersteps of records, reductions of numbers, copies: in C where there was a compiler at installation, else Python.
 
 With BSP_PURE_PYTHON=1 in the environment they are those in Python in any case.  Elements of one job may differ.
 """

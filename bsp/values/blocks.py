@@ -1,7 +1,8 @@
 """Where the blocks that follow packets of records are received, so that puts apply in their order (D1).
 
-A block is received in its place in a coarray if no other put of the superstep meets that place; else in memory of its
-own, from which it is written in its turn.  Blocks that are sent from memory that some put writes over are copied first.
+A block from another element is received in its place in a coarray if no other put of the superstep meets that place;
+else in memory of its own, from which it is written in its turn.  Blocks that are sent from memory that some put writes
+over are copied first.
 The functions here are the reference for `c/blocks.c` (`bsp.transport.compiled`).
 """
 
@@ -24,7 +25,7 @@ def arranged(
 ) -> tuple[Blocks, Blocks]:
     """Return where blocks are received, and what is to be written afterwards, each by the element of the sender.
 
-    packets : of records, by element, that of the processes here (element `index`) too.
+    packets : of records, by element, that of the processes here (element `index`) too if there is one.
     tasks, first : as for `records.apply`.
     out : blocks of the processes here, by the element of their receivers.  Those for processes here are taken out, and
         blocks that some put of this superstep writes over are replaced by copies.
@@ -84,9 +85,9 @@ def places(packet: bytes, tasks: Sequence[Any], first: int) -> list[tuple[int, i
     return found
 
 
-def meeting(blocks: Sequence[Any], ranges: Sequence[tuple[int, int]]) -> list[int]:
+def meeting(blocks: Sequence[Any], ranges: Sequence[Range]) -> list[int]:
     """Return the numbers of the blocks that share memory with a range of addresses (the second exclusive)."""
-    found = sorted(each for each in ranges if each[0] < each[1])
+    found = sorted((low, high) for low, high in ranges if low < high)
     starts = [low for low, _ in found]
     tops = list(accumulate((high for _, high in found), max))  # the furthest end of the first ranges
     met = []

@@ -125,6 +125,8 @@ def each(packet: bytes | memoryview) -> Iterator[tuple[int, int, int, int, int, 
         if len(packet) - at < HEAD:
             raise ValueError("a packet ends inside a record")
         kind, address, dest, size, start = _HEAD.unpack_from(packet, at)
+        if kind not in KINDS:
+            raise ValueError(f"a record of the unknown kind {kind}")
         at += HEAD
         inline = size if kind in (PUT, VALUE) else 0
         if len(packet) - at < inline:

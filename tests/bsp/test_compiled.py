@@ -182,6 +182,8 @@ def test_what_is_damaged_is_refused(part: Any) -> None:
         applied(apply, past, 0)
     with pytest.raises(IndexError, match="not here"):
         applied(apply, packet, 2)
+    with pytest.raises(ValueError, match="unknown kind 7"):
+        applied(apply, b"\x07" + packet[1:], 0)
     block = np.ones(8, np.uint8)
     packet = records.pack([[(COPIED, 0, address_of(0, 1, 3), 0, block, None)]], OWNER, 3, HERE, 1000, {})[0]
     with pytest.raises(ValueError, match="no block"):

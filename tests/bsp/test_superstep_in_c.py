@@ -400,3 +400,51 @@ def test_rows_of_numbers_are_checked_by_their_pickles() -> None:
         return proc.alltoall([10**5000 + proc.pid] * proc.nprocs)
 
     assert bsp.run(main, nprocs=2, check=True) == [[10**5000, 10**5000 + 1]] * 2
+
+
+def test_a_put_that_is_copied_while_the_superstep_ends_waits_for_the_next() -> None:
+    """A copy of a large block lets other threads run, and the process may end its superstep in one of them."""
+
+    def main(proc: bsp.Process) -> list[float]:
+        x, staging = proc.coarray(1 << 17), proc._task.element.staging
+        proc.sync()
+        copied, taken = staging.copy, []
+
+        def copy(*given: Any) -> Any:
+            taken.append(proc._context.outbox.take())
+            return copied(*given)
+
+        staging.copy = copy  # type: ignore[method-assign]
+        try:
+            x.put(0, np.ones(1 << 17))
+        finally:
+            staging.copy = copied  # type: ignore[method-assign]
+        assert taken == [[]]
+        proc.sync()
+        return x.local[:2].tolist()
+
+    assert bsp.run(main, nprocs=1) == [[1, 1]]
+
+
+def test_text_that_is_printed_after_it_was_sent_waits() -> None:
+    element = Element(P, MpiTransport(Peer(b"")))  # type: ignore[arg-type]
+    element.host(lambda task: None)
+    element.index = 1
+    text = element.tasks[1].text
+    assert text is not None
+    text.write(b"sent")
+    assert element.console.texts_for_packets() == [(1, b"sent")]
+    text.write(b"late")
+    element.console.show([])
+    assert element.console.texts_for_packets() == [(1, b"late")]
+    element.console.show([])
+    element.console.show([])
+    assert text.getvalue() == b""
+
+
+def test_numbers_that_are_too_large_for_each_other_do_not_combine() -> None:
+    def main(proc: bsp.Process) -> None:
+        proc.allreduce([1.5, 10**400][proc.pid])
+
+    with pytest.raises(bsp.errors.ShapeError, match="do not combine: int too large"):
+        bsp.run(main, nprocs=2)

@@ -53,6 +53,8 @@ static int find_targets(Targets *all, PyObject *packets, PyObject *order, PyObje
         Py_buffer bytes;
         Head head;
         const char *data;
+        if (!packet && !PyErr_Occurred())
+            PyErr_SetObject(PyExc_KeyError, PyList_GET_ITEM(order, k));
         if (!packet || (element == -1 && PyErr_Occurred()) || PyObject_GetBuffer(packet, &bytes, PyBUF_SIMPLE))
             return -1;
         int more;
@@ -155,30 +157,15 @@ static PyObject *own_memory(unsigned long long size)
     return at_page ? PyObject_CallFunction(at_page, "K", size) : NULL;
 }
 
-/* Append to the list of an element in a dictionary of lists; return 0, or -1 with an exception. */
-static int append_to(PyObject *lists, PyObject *element, PyObject *item)
-{
-    PyObject *list = PyDict_GetItemWithError(lists, element); /* borrowed */
-    if (!list && !PyErr_Occurred()) {
-        PyObject *fresh = PyList_New(0);
-        if (fresh && !PyDict_SetItem(lists, element, fresh))
-            list = fresh;
-        Py_XDECREF(fresh); /* the dictionary keeps it alive */
-    }
-    return !list || (item && PyList_Append(list, item)) ? -1 : 0;
-}
-
 /* Say where a block is received, and what is left to be written; return 0, or -1 with an exception. */
 static int place_block(const Target *target, PyObject *into, PyObject *arrived)
 {
     unsigned long long size = target->high - target->low;
-    PyObject *element = PyLong_FromSsize_t(target->element);
     PyObject *block = target->alone ? PySequence_GetSlice(target->memory, target->start, target->start + (Py_ssize_t)size)
                                     : own_memory(size);
-    int failed = !element || !block || append_to(into, element, block)
-                 || append_to(arrived, element, target->alone ? Py_None : block);
+    int failed = !block || append_to(into, target->element, block)
+                 || append_to(arrived, target->element, target->alone ? Py_None : block);
     Py_XDECREF(block);
-    Py_XDECREF(element);
     return failed ? -1 : 0;
 }
 
@@ -191,7 +178,7 @@ static int take_own(PyObject *out, PyObject *arrived, Py_ssize_t index)
     if (!failed && own)
         failed = PyDict_SetItem(arrived, number, own) || PyDict_DelItem(out, number);
     else if (!failed)
-        failed = append_to(arrived, number, NULL);
+        failed = append_to(arrived, index, NULL);
     Py_XDECREF(number);
     return failed ? -1 : 0;
 }
@@ -208,7 +195,7 @@ PyObject *arranged(PyObject *Py_UNUSED(self), PyObject *args)
     int failed = !order || !into || !arrived || PyList_Sort(order)
                  || find_targets(&all, packets, order, tasks, first, index) || sort_targets(&all);
     for (Py_ssize_t k = 0; !failed && k < PyList_GET_SIZE(order); k++)
-        failed = append_to(arrived, PyList_GET_ITEM(order, k), NULL);
+        failed = append_to(arrived, PyLong_AsSsize_t(PyList_GET_ITEM(order, k)), NULL);
     for (Py_ssize_t k = 0; !failed && k < all.count; k++)
         failed = all.targets[k].memory && place_block(all.targets + k, into, arrived);
     failed = failed || copy_blocks(out, &all) || take_own(out, arrived, index);

@@ -76,6 +76,11 @@ int walk(PyObject *outboxes, PyObject *owner, Py_ssize_t elements, Visit visit, 
 int add_size(void *sizes, Py_ssize_t element, const Effect *item);
 int write_record(void *written, Py_ssize_t element, const Effect *item);
 
+/* Append an item to the list of an element in a dictionary of lists, or with NULL only see that there is one; return 0, or -1
+ * with an exception.
+ */
+int append_to(PyObject *lists, Py_ssize_t element, PyObject *item);
+
 /* Read the next record of a packet, and move on.  Return 1, 0 at the end of the packet, or -1 with an exception. */
 int next_record(const char *packet, Py_ssize_t size, Py_ssize_t *at, Head *head, const char **data);
 

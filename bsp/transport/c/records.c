@@ -93,12 +93,11 @@ int add_size(void *sizes, Py_ssize_t element, const Effect *item)
     return 0;
 }
 
-/* Append to the list of an element in a dictionary of lists; return 0, or -1 with an exception. */
-static int append_to(PyObject *lists, Py_ssize_t element, PyObject *item)
+int append_to(PyObject *lists, Py_ssize_t element, PyObject *item)
 {
     PyObject *number = PyLong_FromSsize_t(element), *fresh = PyList_New(0);
     PyObject *list = number && fresh ? PyDict_SetDefault(lists, number, fresh) : NULL; /* borrowed */
-    int failed = !list || PyList_Append(list, item);
+    int failed = !list || (item && PyList_Append(list, item));
     Py_XDECREF(number);
     Py_XDECREF(fresh);
     return failed ? -1 : 0;
@@ -256,6 +255,10 @@ int next_record(const char *packet, Py_ssize_t size, Py_ssize_t *at, Head *head,
     Py_ssize_t left = size - *at - (Py_ssize_t)sizeof *head;
     if (left >= 0) {
         memcpy(head, packet + *at, sizeof *head);
+        if (head->kind < PUT || head->kind > LENT) {
+            PyErr_Format(PyExc_ValueError, "a record of the unknown kind %d", (int)head->kind);
+            return -1;
+        }
         *data = packet + *at + sizeof *head;
         Py_ssize_t follow = inlined(head->kind, head->size);
         *at += (Py_ssize_t)sizeof *head + follow;
