@@ -368,6 +368,7 @@ def test_puts_in_another_order_are_found(monkeypatch: pytest.MonkeyPatch) -> Non
     pack = bsp.engine.element.pack
     backwards = lambda outboxes, *rest: pack([effects[::-1] for effects in outboxes], *rest)  # noqa: E731
     monkeypatch.setattr("bsp.engine.element.pack", backwards)
+    monkeypatch.setattr("bsp.engine.element.COMPILED", False)  # else C packs
     calls = {"superstep": [((0, "put", 1, 5, 0), (1, "put", 0, 5, 0)), ((0, "put", 1, 5, 0), (0, "put", 1, [7, 8]))]}
     with pytest.raises(verify.Counterexample, match=r"leaves .* but the twin has"):
         refined(states([(2,), (2,)], int, False)[1:], calls)
