@@ -8,6 +8,7 @@ because the size of the result depends on values.
 from __future__ import annotations
 
 import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,17 @@ import numpy as np
 from bsp.arrays import build, writing
 from bsp.arrays.expressions import layout as layouts
 from bsp.arrays.expressions.element_types import KINDS
-from bsp.arrays.expressions.graph import WEAK, Access, DType, Node
+from bsp.arrays.expressions.graph import (
+    WEAK,
+    Access,
+    DType,
+    Kind,
+    Node,
+    Operation,
+    ViewOperation,
+    interned,
+    kind_of,
+)
 from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.kernels import elementwise as ew
 from bsp.arrays.views import assign, own, shows, store, view
@@ -106,14 +117,24 @@ def basic(shape: Shape, parts: tuple[Any, ...]) -> Basic:
     return Basic(tuple(access), tuple(out))
 
 
+@lru_cache(maxsize=1 << 12)
+def row_of(kind: Kind, position: int) -> tuple[Operation, Kind]:
+    """Return the view that shows one position along the first axis of arrays of a kind, and its kind."""
+    access, shape = basic(kind.shape, (position,))
+    return interned(ViewOperation, access), kind_of(shape, kind.dtype)
+
+
 def get(array: Array, key: Any) -> Array:
     """Return array[key]: a view, except for single elements, and for masks and integer arrays, which select copies."""
+    node = array._node
+    if type(key) is int and len(node.kind.shape) > 1:  # a row: loops take it
+        op, kind = row_of(node.kind, key)
+        return view(array, Node(op, (node,), kind))
     parts, advanced = parts_of(key)
     if advanced:
         from bsp.arrays.selection import selecting
 
         return selecting.get(array, parts)
-    node = array._node
     found = basic(node.kind.shape, parts)
     shown = build.viewed(node, found.shape, found.access)
     if found.shape:

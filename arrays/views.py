@@ -293,10 +293,13 @@ def view(base: Array, node: Node, writeable: bool = True) -> Array:
     """
     array = _new(type(base))
     array._node = node
-    if not base.ndim and link_of(base) is None:  # a number: views of it share nothing, as in NumPy
+    link, top = link_of(base), base._node
+    if link is None and not top.kind.shape:  # a number: views of it share nothing, as in NumPy
         if writeable:
             return array
         link = TreeLink(node, writeable=False)
+    elif link is not None and node is not top and node.args[0] is top:
+        link = TreeLink(node, link, node.op, writeable and link.writeable)
     else:
         link = own(base)
         writeable &= link.writeable

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from xxhash import xxh3_64_digest
 
+from bsp.arrays.compiled import small_blocks
 from bsp.arrays.expressions.graph import Blocks, DType
 from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.kernels.kernels import StageTask
@@ -16,7 +19,6 @@ from bsp.arrays.planning.plan import Plan
 from bsp.arrays.planning.stages import Fetch, PieceRow, Value
 from bsp.declared import shaped
 from bsp.engine.task import Call
-from bsp.transport.header import digest
 from bsp.values.effects import Send
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _SHOWN = 4  # numbers that a mismatch shows
+MARSHAL = 2  # the last version in which equal values have equal bytes, however often they are referenced
 
 
 class Run:
@@ -43,7 +46,11 @@ class Run:
         if params and world.nprocs > 1:  # no part of the plan, but of the digest: different numbers get SyncMismatch
             shown = ", ".join(map(repr, params[:_SHOWN]))
             self._text = f"{plan.text} with c = {shown}"
-            self._digests = [digest("parameters", first, params) for first in plan.digests]
+            try:
+                packed = marshal.dumps(params, MARSHAL)
+            except ValueError:  # values that are assigned
+                packed = repr(params).encode()
+            self._digests = [xxh3_64_digest(first + packed) for first in plan.digests]
         self._text, self._digests = world.called(self._text, self._digests)
         self._common: dict[int, Any] = {}
         self._arrived: dict[int, dict[int, Any]] = {}  # pieces by fetch, then row
@@ -78,10 +85,13 @@ class Run:
         """Compute the stages of a superstep, up to one that fails: the stages after it lack its result."""
         notes = self._notes
         with notes:
-            for stage, tasks in self.orders.tasks[level]:
+            for stage, tasks, small in self.orders.stages[level]:
                 current.enter(stage.number)
                 try:
-                    self.values[stage.out.number] = stage.kernel.compute(self, self._tasks(tasks))
+                    blocks = NotImplemented if small is None else small_blocks(small, self.values, self.params, current)
+                    if blocks is NotImplemented:
+                        blocks = stage.kernel.compute(self, self._tasks(tasks))
+                    self.values[stage.out.number] = blocks
                 except Exception as error:  # noqa: BLE001 - any exception must be raised on all processes
                     notes.fail(error)
                 if notes.failed is not None:
@@ -221,7 +231,7 @@ class Declared(Run):
 
     def _compute(self, level: int) -> None:
         """Declare the stages of a superstep."""
-        for stage, tasks in self.orders.tasks[level]:
+        for stage, tasks, _ in self.orders.stages[level]:
             self.values[stage.out.number] = stage.kernel.declared(self, self._tasks(tasks))
 
     def _place(self, whole: Any, into: Any, piece: Any) -> None:

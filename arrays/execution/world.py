@@ -13,10 +13,11 @@ import numpy as np
 from xxhash import xxh3_64_digest, xxh3_128_digest
 
 import bsp
+from bsp.arrays.compiled import capture
 from bsp.arrays.errors import PlanTooLarge, RecomputedWarning
 from bsp.arrays.execution import memory
-from bsp.arrays.execution.run import Declared, Run
-from bsp.arrays.expressions.graph import LEAF, Blocks, DType, ExpressionGraph, Node, capture
+from bsp.arrays.execution.run import MARSHAL, Declared, Run
+from bsp.arrays.expressions.graph import LEAF, Blocks, DType, ExpressionGraph, Node
 from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.expressions.merging import cut, merged_blocks
 from bsp.arrays.kernels.kernels import Product
@@ -33,13 +34,12 @@ from bsp.values.effects import Send
 from bsp.values.payload import is_abstract
 from bsp.world import kept_by
 
-_PLANS = 1024  # plans in the cache, which is emptied when it is full
+_PLANS = 512  # plans in a cache, which is emptied when it is full
 _PANELS = 256  # panels of a contraction at most
 _LARGE, _ROUNDS = 1 << 20, 3  # RecomputedWarning: bytes of an array, and the round that warns
 _SCHEDULES = ("patterns", "lshs", "round-robin")
-_MARSHAL = 2  # the last version in which equal values have equal bytes, however often they are referenced
 _NOTHING: tuple[Any, bytes] = (None, b"")  # was assigned: no place, no digest
-_plans: dict[Any, Plan] = {}
+_plans: dict[Any, tuple[dict[Any, Plan], dict[Any, Plan]]] = {}  # see `World.plan_with`; dealt, and brought together
 Result = TypeVar("Result")
 
 
@@ -57,12 +57,18 @@ class World:
         self._abstraction = self.task.element.abstract
         self.abstract = self._abstraction is not None
         self.sampled = self.task.element.sample is not None  # a few processes run and stand for all, in a prediction
-        self.schedule = "patterns"
         self.in_procedure = self.abstract  # a procedure runs or is forecast, and includes those that it calls
         self._again: Counter[Any] = Counter()  # by structure: evaluations that computed a large array again
         self.notes: Notes | None = None  # floating-point errors of the procedure that runs
         self._assigned = _NOTHING  # see `has_assigned`
-        self.memory = self.machine.memory / max(1, -(-self.nprocs // self.machine.p))  # bytes; 0: no limit known
+        memory = self.machine.memory / max(1, -(-self.nprocs // self.machine.p))
+        self.plan_with("patterns", memory)
+
+    def plan_with(self, schedule: str, memory: float) -> None:
+        """Set what plans depend on besides their expressions: the schedule, and the bytes of a process; 0: no limit."""
+        self.schedule = schedule
+        self.memory = memory
+        self._plans = _plans.setdefault((self.nprocs, self.machine, schedule, memory), ({}, {}))
 
     @property
     def alone(self) -> bool:
@@ -153,7 +159,7 @@ class World:
         if self.nprocs > 1:
             place, (noted_at, found) = self._place(), self._assigned
             before = found if found and noted_at == place else b""
-            self._assigned = place, xxh3_64_digest(marshal.dumps((before, *what), _MARSHAL))
+            self._assigned = place, xxh3_64_digest(marshal.dumps((before, *what), MARSHAL))
 
     def assigned(self) -> bytes:
         """Return the digest of all that was assigned since the last boundary of arrays or head of a round, or b""."""
@@ -259,13 +265,13 @@ class World:
     def planned(self, nodes: Sequence[Node], gather: bool) -> tuple[Plan, ExpressionGraph]:
         """Return the plan for some nodes and their graph; the cache keeps a plan for each structure.  Local."""
         graph = capture(nodes)
-        key = (self.nprocs, self.machine, self.schedule, self.memory, gather, graph.key)
-        plan = _plans.get(key)
+        plans, key = self._plans[gather], graph.key
+        plan = plans.get(key)
         if plan is None:
             plan = self._made(graph, graph.asked if gather else 0)
-            if len(_plans) >= _PLANS:
-                _plans.clear()
-            _plans[key] = plan
+            if len(plans) >= _PLANS:
+                plans.clear()
+            plans[key] = plan
         return plan, graph
 
     def _made(self, graph: ExpressionGraph, gather: int) -> Plan:
@@ -366,14 +372,11 @@ def options(*, schedule: str | None = None, memory: float | None = None) -> Iter
         is not enough.  By default, the memory of an element in the machine profile, divided among its processes.
     """
     here = world()
+    if schedule is not None and schedule not in _SCHEDULES:
+        raise ValueError(f"options(schedule={schedule!r}): one of {', '.join(_SCHEDULES)}")
     kept = here.schedule, here.memory
-    if schedule is not None:
-        if schedule not in _SCHEDULES:
-            raise ValueError(f"options(schedule={schedule!r}): one of {', '.join(_SCHEDULES)}")
-        here.schedule = schedule
-    if memory is not None:
-        here.memory = float(memory)
+    here.plan_with(kept[0] if schedule is None else schedule, kept[1] if memory is None else float(memory))
     try:
         yield
     finally:
-        here.schedule, here.memory = kept
+        here.plan_with(*kept)

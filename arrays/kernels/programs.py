@@ -41,7 +41,7 @@ class Program:
         self.code = code
         self.result = result
         self.first = arrays + len(params)
-        self.buffers, self._slot = self._allocate()
+        self.buffers, self.slots = self._allocate()
         self.fallible = any(step.op.name.startswith("power") and step.dtype.kind == "i" for step in code)
 
     @property
@@ -100,7 +100,7 @@ class Program:
                 if k == last:
                     target = out
                 else:
-                    target = scratch[self._slot[k]]
+                    target = scratch[self.slots[k]]
                     if target.shape != shape:
                         target = target[:size].reshape(shape)
                 current.step = k

@@ -95,7 +95,7 @@ class Notes:
         self.pid = pid
         self.found: dict[Any, Trouble] = {}
         self.failed: Trouble | None = None  # the first exception on this process
-        self._modes: dict[str, str] = np.geterr()  # type: ignore[assignment]
+        self._modes: dict[str, str] = {}  # of the program; empty: not asked for yet
         self._call: Any = None
         self._told: set[str] = set()
 
@@ -103,7 +103,7 @@ class Notes:
 
     def __enter__(self) -> None:
         self._outer, current.notes = current.notes, self
-        self._state = self.collecting()
+        self._state = np.errstate(all="log", call=self)  # what the program ignores is left out at the end
         self._state.__enter__()
 
     def __exit__(
@@ -112,6 +112,9 @@ class Notes:
         self._state.__exit__(kind, error, trace)
         current.notes = self._outer
         current.enter(0)  # drop the reference to the last task's blocks
+        if self.found:
+            modes = self._known_modes()
+            self.found = {key: each for key, each in self.found.items() if modes[_MODES[each.kind]] != "ignore"}
 
     def collecting(self) -> np.errstate:
         """Return a context manager that sends NumPy's floating-point errors to this object.
@@ -119,13 +122,21 @@ class Notes:
         It stays in force across boundaries, because NumPy's error state belongs to one process.  `current` is shared
         by all processes of the interpreter.
         """
-        modes = self._modes
-        if "log" in modes.values() or "call" in modes.values():
-            self._call = np.geterrcall()
+        modes = self._known_modes()
         return np.errstate(
             divide=_LOGGED[modes["divide"]], over=_LOGGED[modes["over"]], under=_LOGGED[modes["under"]],
             invalid=_LOGGED[modes["invalid"]], call=self,
         )  # fmt: skip
+
+    def _known_modes(self) -> dict[str, str]:
+        """Return the program's floating-point error modes: those in force when they are first asked for.
+
+        That must not be inside `with notes`.
+        """
+        if not self._modes:
+            self._modes = np.geterr()  # type: ignore[assignment]
+            self._call = np.geterrcall()
+        return self._modes
 
     def write(self, text: str) -> None:
         """Note a floating-point error; NumPy passes a line such as "Warning: overflow encountered in exp"."""
@@ -204,7 +215,7 @@ class Notes:
 
     def _act(self, found: Trouble, shows: bool | None) -> None:
         """Apply the program's floating-point error mode to one error."""
-        mode = self._modes[_MODES[found.kind]]
+        mode = self._known_modes()[_MODES[found.kind]]
         if mode == "raise":
             raise FloatingPointError(found.text)
         if mode == "warn":
@@ -221,7 +232,7 @@ class Notes:
     @property
     def strict(self) -> bool:
         """True if `np.errstate` or the warning filters turn some floating-point errors into exceptions."""
-        modes = self._modes.values()
+        modes = self._known_modes().values()
         return "raise" in modes or ("warn" in modes and _raises(RuntimeWarning))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bsp.arrays.expressions.layout import Shape
+from bsp.arrays.planning.small import SmallStage, small_stage
 from bsp.arrays.planning.stages import Fetch, PieceRow, ReadRegion, Stage
 from bsp.transport.packet import DIRECT_BYTES
 
@@ -48,6 +49,14 @@ class TaskOrder(NamedTuple):
     reads: list[Direct | Pieced]
 
 
+class StageOrder(NamedTuple):
+    """One process's part of a stage: its tasks, and what C needs to compute them if they are small."""
+
+    stage: Stage
+    tasks: list[TaskOrder]
+    small: SmallStage | None
+
+
 class Sending(NamedTuple):
     """One piece and the processes to which it is sent."""
 
@@ -62,7 +71,7 @@ class PlanOrders:
     def __init__(self, plan: Plan, pid: int) -> None:
         self.pid = pid
         levels = plan.last + 1
-        self.tasks: list[list[tuple[Stage, list[TaskOrder]]]] = [[] for _ in range(levels)]
+        self.stages: list[list[StageOrder]] = [[] for _ in range(levels)]
         self.sends: list[list[Sending]] = [[] for _ in range(levels)]
         self.receives: list[list[tuple[int, int, int]]] = []  # (source, fetch, row), in the order of arrival
         numbers = {id(fetch): k for k, fetch in enumerate(plan.fetches)}
@@ -95,7 +104,7 @@ class PlanOrders:
                     self.until[k] = max(self.until[k], stage.level)
                     reads.append(Pieced(fetch, k, regions[k][at]) if k in regions else _block(fetch, at))
                 orders.append(TaskOrder(at, stage.tasks.box(at), reads))
-            self.tasks[stage.level].append((stage, orders))
+            self.stages[stage.level].append(StageOrder(stage, orders, small_stage(stage, orders)))
 
 
 def _landing(fetch: Fetch, region: ReadRegion, pid: int) -> dict[int, tuple[slice, ...]]:

@@ -343,10 +343,10 @@ class Fetch:
 
     def piece(self, block: np.ndarray, index: tuple[Any, ...]) -> Any:
         """Return a view of a piece of a block, with its axes in the order of the labels."""
-        return block[index] if self._in_order else self._ordered(block[index])
+        return block[index] if self.in_order else self._ordered(block[index])
 
     @cached_property
-    def _in_order(self) -> bool:
+    def in_order(self) -> bool:
         """True if the axes of a block that have labels are in the order of these, each label once."""
         labels = [each.label for each in self.ref.access if each.label >= 0]
         return labels == sorted(set(labels))

@@ -219,7 +219,7 @@ def _rehearsed(origin: Origin, here: World, again: bool) -> Forecast:
 
     def body() -> None:
         there = world()
-        there.schedule, there.memory = here.schedule, here.memory
+        there.plan_with(here.schedule, here.memory)
         args, kwargs = _filled(origin.args, there), _filled(origin.kwargs, there)
         for _ in range(2 if again else 1):
             found = origin.function(*args, **kwargs)

@@ -1,0 +1,7 @@
+from collections.abc import Sequence
+from typing import Any
+
+from bsp.arrays.expressions.graph import ExpressionGraph, Node
+
+def capture(roots: Sequence[Node], /) -> ExpressionGraph: ...
+def small_blocks(stage: Any, values: list[Any], params: Sequence[Any], current: Any, /) -> Any: ...
