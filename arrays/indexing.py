@@ -154,23 +154,26 @@ def put(array: Array, key: Any, value: Any) -> None:
     Values that every process has are written into the blocks of a computed array at once.  Anything else is lazy; many
     assignments of such values to an array that is not computed become one pass over its blocks.
     """
-    if array.dtype.kind in "mM" and isinstance(value, _TIMES):
-        value = np.asarray(value, array.dtype)
+    node = array._node
+    own_shape, dtype = node.kind.shape, node.kind.dtype
+    if dtype.kind in "mM" and isinstance(value, _TIMES):
+        value = np.asarray(value, dtype)
     parts, advanced = parts_of(key)
     if advanced:
         from bsp.arrays.selection import selecting
 
         selecting.put(array, parts, value)
         return
-    where = basic(array.shape, parts)
+    where = basic(own_shape, parts)
     if type(value) is type(array) and value.shape == where.shape and shows(value, array, where.access):
         return
-    values = ready(value, where.shape, array.dtype)
-    computed = writing.source(array._node) is not None
+    values = ready(value, where.shape, dtype)
+    computed = writing.source(node) is not None
+    del node  # what refers to the blocks no more lets them be written to in place
     if values is not None and (computed or values.size <= layouts.REPLICATED_SIZE):
         assign(array, values, where.access, where.shape)
     else:
-        store(array, broadcast(build.operand(value), where.shape, array.dtype), where.access)
+        store(array, broadcast(build.operand(value), where.shape, dtype), where.access)
 
 
 def ready(value: Any, shape: Shape, dtype: DType) -> Any:

@@ -24,13 +24,15 @@ from xxhash import xxh3_64_digest
 
 from bsp.arrays import build
 from bsp.arrays.execution.world import World
-from bsp.arrays.expressions.graph import LEAF, OVERWRITE, PARAM, Access, DType, Kind, Node, ViewOperation, leaf
+from bsp.arrays.expressions.graph import LEAF, OVERWRITE, PARAM, Access, DType, Kind, Node, ViewOperation
 from bsp.arrays.expressions.layout import REPLICATED_SIZE, Shape
 from bsp.arrays.expressions.merging import CutBlocks, cut
 from bsp.arrays.kernels.overwriting import Assignment, Assignments
 from bsp.values.payload import is_abstract
 
 ASSIGNMENTS = Kind((), np.dtype(bool), Assignments)  # of the parameter of an array that is overwritten
+
+_SMALL = 64  # bytes of values that are noted as they are, not as a digest
 
 
 def source(node: Node) -> Node | None:
@@ -71,15 +73,18 @@ def renewed(node: Node, merged: bool = False) -> Node:
     """
     layout, blocks = node.layout, node.value
     assert layout is not None
-    if merged and type(blocks) is CutBlocks:
-        return leaf(node.kind.shape, node.kind.dtype, layout, cut(layout, dict(blocks.merged)))
-    return leaf(node.kind.shape, node.kind.dtype, layout, dict(blocks))
+    new = Node(LEAF, (), node.kind)
+    whole = merged and type(blocks) is CutBlocks
+    new.become(layout, cut(layout, dict(blocks.merged)) if whole else dict(blocks))
+    return new
 
 
 def note(here: World, access: tuple[Access, ...], shape: Shape, values: Any) -> None:
     """Note an assignment, which all processes must carry out alike."""
     if here.nprocs > 1 and (type(values) is np.ndarray or not is_abstract(values)):
-        here.has_assigned([*map(tuple, access)], shape, values.shape, xxh3_64_digest(values.tobytes()))
+        data = values.tobytes()
+        data = data if len(data) <= _SMALL else xxh3_64_digest(data)
+        here.has_assigned([*map(tuple, access)], shape, values.shape, data)
 
 
 def write(here: World, node: Node, access: tuple[Access, ...], shape: Shape, values: Any) -> None:

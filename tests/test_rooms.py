@@ -48,6 +48,7 @@ faults/options
 
 arrays/errors  arrays/typing
 arrays/expressions
+arrays/compiled
 arrays/kernels
 arrays/planning
 arrays/execution  arrays/iteration

@@ -6,6 +6,7 @@ With BSP_PURE_PYTHON=1 in the environment they are those in Python in any case.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 if os.environ.get("BSP_PURE_PYTHON"):
@@ -19,9 +20,9 @@ else:
         COMPILED = False
 
 if not COMPILED:
-    from bsp.arrays.expressions.graph import capture  # type: ignore[assignment]
+    from bsp.arrays.expressions.graph import capture
 
-    def small_blocks(stage: Any, values: list[Any], params: Any, current: Any, /) -> Any:
+    def small_blocks(stage: Any, values: list[Any], params: Sequence[Any], current: Any, /) -> Any:
         """Return NotImplemented: a stage is computed by its kernel, which is the reference.
 
         In C: the blocks of a `planning.small.SmallStage`, by coordinates; NotImplemented if the kernel has to.

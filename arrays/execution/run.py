@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import marshal
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from xxhash import xxh3_64_digest
 
 from bsp.arrays.compiled import small_blocks
 from bsp.arrays.expressions.graph import Blocks, DType
 from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.kernels.kernels import StageTask
 from bsp.arrays.kernels.shared_errors import Notes, current
-from bsp.arrays.planning.orders import Direct, Pieced, PlanOrders, TaskOrder
+from bsp.arrays.planning.orders import PlanOrders
 from bsp.arrays.planning.plan import Plan
 from bsp.arrays.planning.stages import Fetch, PieceRow, Value
+from bsp.arrays.planning.tasks import Direct, Pieced, TaskOrder
 from bsp.declared import shaped
 from bsp.engine.task import Call
 from bsp.values.effects import Send
@@ -25,18 +24,14 @@ if TYPE_CHECKING:
     from bsp.arrays.execution.world import World
 
 
-_SHOWN = 4  # numbers that a mismatch shows
-MARSHAL = 2  # the last version in which equal values have equal bytes, however often they are referenced
-
-
 class Run:
     """One run of a plan on one process.  `values` holds the blocks of each value that is still needed."""
 
-    def __init__(self, plan: Plan, world: World, leaves: Sequence[Blocks], params: Sequence[Any]) -> None:
+    def __init__(self, plan: Plan, world: World, leaves: Sequence[Blocks], params: list[Any]) -> None:
         self.plan = plan
         self.world = world
         self.pid = world.pid
-        self.params = params
+        self.params: Sequence[Any] = params
         self.orders: PlanOrders = plan.orders(world.pid)
         self.values: list[Blocks | None] = [None] * len(plan.values)
         for value in plan.leaves:
@@ -44,13 +39,7 @@ class Run:
         self._awaited: dict[int, np.ndarray] = {}  # regions that pieces are received into, by id of the region
         self._text, self._digests = plan.text, plan.digests
         if params and world.nprocs > 1:  # no part of the plan, but of the digest: different numbers get SyncMismatch
-            shown = ", ".join(map(repr, params[:_SHOWN]))
-            self._text = f"{plan.text} with c = {shown}"
-            try:
-                packed = marshal.dumps(params, MARSHAL)
-            except ValueError:  # values that are assigned
-                packed = repr(params).encode()
-            self._digests = [xxh3_64_digest(first + packed) for first in plan.digests]
+            self._text, self._digests = plan.with_numbers(params)
         self._text, self._digests = world.called(self._text, self._digests)
         self._common: dict[int, Any] = {}
         self._arrived: dict[int, dict[int, Any]] = {}  # pieces by fetch, then row
@@ -225,7 +214,7 @@ class Run:
 class Declared(Run):
     """One run of a plan without values: kernels declare their blocks and work, exchanges declare their memory."""
 
-    def __init__(self, plan: Plan, world: World, leaves: Sequence[Blocks], params: Sequence[Any]) -> None:
+    def __init__(self, plan: Plan, world: World, leaves: Sequence[Blocks], params: list[Any]) -> None:
         super().__init__(plan, world, leaves, params)
         self._landed: set[tuple[int, int]] = set()  # pieces received into a region, as (fetch, row)
 

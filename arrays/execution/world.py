@@ -16,13 +16,13 @@ import bsp
 from bsp.arrays.compiled import capture
 from bsp.arrays.errors import PlanTooLarge, RecomputedWarning
 from bsp.arrays.execution import memory
-from bsp.arrays.execution.run import MARSHAL, Declared, Run
+from bsp.arrays.execution.run import Declared, Run
 from bsp.arrays.expressions.graph import LEAF, Blocks, DType, ExpressionGraph, Node
 from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.expressions.merging import cut, merged_blocks
 from bsp.arrays.kernels.kernels import Product
 from bsp.arrays.kernels.shared_errors import Notes, Trouble, current
-from bsp.arrays.planning.plan import Plan
+from bsp.arrays.planning.plan import MARSHAL, Plan
 from bsp.arrays.planning.planner import planned
 from bsp.arrays.planning.stages import Value
 from bsp.cost.units import in_bytes

@@ -110,6 +110,7 @@ class Notes:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._state.__exit__(kind, error, trace)
+        del self._state  # which refers to this object: a cycle would keep both until the garbage is collected
         current.notes = self._outer
         current.enter(0)  # drop the reference to the last task's blocks
         if self.found:

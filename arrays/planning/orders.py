@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.planning.small import SmallStage, small_stage
 from bsp.arrays.planning.stages import Fetch, PieceRow, ReadRegion, Stage
+from bsp.arrays.planning.tasks import Direct, Pieced, TaskOrder, block_of
 from bsp.transport.packet import DIRECT_BYTES
 
 if TYPE_CHECKING:
     from bsp.arrays.planning.plan import Plan
-
-
-class Direct(NamedTuple):
-    """A region that is a block of this process, or a view of it."""
-
-    value: int
-    block: Shape
-    where: tuple[Any, ...] | None  # an index into the block; None: the whole block
-    fetch: Fetch
-
-
-class Pieced(NamedTuple):
-    """A region assembled from pieces."""
-
-    fetch: Fetch
-    number: int  # number of the fetch in the plan
-    region: ReadRegion
 
 
 class Landing(NamedTuple):
@@ -39,14 +23,6 @@ class Landing(NamedTuple):
     fetch: int
     region: ReadRegion
     rows: dict[int, tuple[slice, ...]]
-
-
-class TaskOrder(NamedTuple):
-    """One task: its coordinates, its index ranges, and the sources of its regions."""
-
-    at: Shape
-    box: tuple[tuple[int, int], ...]
-    reads: list[Direct | Pieced]
 
 
 class StageOrder(NamedTuple):
@@ -102,7 +78,7 @@ class PlanOrders:
                 for fetch in stage.fetches:
                     k = numbers[id(fetch)]
                     self.until[k] = max(self.until[k], stage.level)
-                    reads.append(Pieced(fetch, k, regions[k][at]) if k in regions else _block(fetch, at))
+                    reads.append(Pieced(fetch, k, regions[k][at]) if k in regions else block_of(fetch, at))
                 orders.append(TaskOrder(at, stage.tasks.box(at), reads))
             self.stages[stage.level].append(StageOrder(stage, orders, small_stage(stage, orders)))
 
@@ -125,21 +101,3 @@ def _landing(fetch: Fetch, region: ReadRegion, pid: int) -> dict[int, tuple[slic
         if whole and row.source not in (pid, -1) and size >= DIRECT_BYTES:
             found[row.number] = row.into
     return found
-
-
-def _block(fetch: Fetch, at: Shape) -> Direct:
-    """Return the block of this process that a task reads; its index drops the axes at fixed positions."""
-    layout = fetch.ref.value.layout
-    block: list[int] = []
-    where: list[Any] = []
-    for axis, (label, start, _) in zip(layout.axes, fetch.ref.access, strict=True):
-        if label < 0:
-            part = axis.part_of(start)
-            block.append(part)
-            where.append(start - int(axis.bounds[part]))
-        else:
-            block.append(at[label])
-            where.append(slice(None))
-    labels = [each.label for each in fetch.ref.access]
-    plain = labels == sorted(labels) and all(label >= 0 for label in labels)
-    return Direct(fetch.ref.value.number, tuple(block), None if plain else (*where, ...), fetch)

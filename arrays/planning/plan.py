@@ -6,10 +6,12 @@ superstep 1  total exchange  partial x0.T @ x0      h = 72 words
 
 from __future__ import annotations
 
+import marshal
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from xxhash import xxh3_64_digest
 
 from bsp.arrays.expressions.graph import ExpressionGraph
 from bsp.arrays.kernels.kernels import Product
@@ -19,6 +21,9 @@ from bsp.cost.flows import Flows
 from bsp.cost.model import WORD, Cost, Machine
 from bsp.cost.units import counted
 from bsp.transport.header import digest
+
+MARSHAL = 2  # the last version in which equal values have equal bytes, however often they are referenced
+_SHOWN = 4  # numbers that a mismatch shows
 
 
 class PlanSuperstep(NamedTuple):
@@ -73,6 +78,7 @@ class Plan:
         self._orders: dict[int, PlanOrders] = {}
         self._exchanged: dict[int, Flows] = {}
         self.text = ", ".join(dict.fromkeys(texts)) or "arrays"
+        self._numbers: tuple[bytes, str, list[bytes]] = b"", self.text, []  # of the last run with parameters
         self.digests = [
             digest("plan", level, mode, repr(graph.key)) for level in range(max(self.boundaries, self.last + 1))
         ]
@@ -83,6 +89,17 @@ class Plan:
         if found is None:
             found = self._orders[pid] = PlanOrders(self, pid)
         return found
+
+    def with_numbers(self, params: list[Any]) -> tuple[str, list[bytes]]:
+        """Return the text and the digests of a run with these parameters, which all processes must have alike."""
+        try:
+            packed = marshal.dumps(params, MARSHAL)
+        except ValueError:  # values that are assigned
+            packed = repr(params).encode()
+        if packed != self._numbers[0]:  # a loop mostly comes with the same ones
+            text = f"{self.text} with c = {', '.join(map(repr, params[:_SHOWN]))}"
+            self._numbers = packed, text, [xxh3_64_digest(first + packed) for first in self.digests]
+        return self._numbers[1:]
 
     # --------------------------------------------------------------------------------- cost
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from bsp.arrays.compiled import COMPILED
 from bsp.arrays.expressions.graph import DType
@@ -12,9 +12,7 @@ from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.kernels.kernels import Map, extents
 from bsp.arrays.kernels.programs import PIECE
 from bsp.arrays.planning.stages import Stage
-
-if TYPE_CHECKING:
-    from bsp.arrays.planning.orders import TaskOrder
+from bsp.arrays.planning.tasks import Pieced, TaskOrder
 
 
 class SmallTask(NamedTuple):
@@ -42,9 +40,7 @@ class SmallStage(NamedTuple):
 
 
 def small_stage(stage: Stage, orders: Sequence[TaskOrder]) -> SmallStage | None:
-    """Return a stage prepared for C; None if its kernel has to compute it.
-
-    """
+    """Return a stage prepared for C; None if its kernel has to compute it."""
     kernel = stage.kernel
     if not COMPILED or type(kernel) is not Map or kernel.program.plain or kernel.fallible:
         return None
@@ -55,7 +51,7 @@ def small_stage(stage: Stage, orders: Sequence[TaskOrder]) -> SmallStage | None:
             return None
         found = []
         for read, expand in zip(reads, kernel.expand, strict=True):
-            if not read.fetch.direct or not (read.where is None or read.fetch.in_order):
+            if isinstance(read, Pieced) or not (read.where is None or read.fetch.in_order):
                 return None
             found.append((read.value, read.block, read.where, expand if None in expand else None))
         tasks.append(SmallTask(at, shape, tuple(found)))
