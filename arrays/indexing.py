@@ -154,8 +154,8 @@ def put(array: Array, key: Any, value: Any) -> None:
     Values that every process has are written into the blocks of a computed array at once.  Anything else is lazy; many
     assignments of such values to an array that is not computed become one pass over its blocks.
     """
-    node = array._node
-    own_shape, dtype = node.kind.shape, node.kind.dtype
+    kind = array._node.kind
+    dtype = kind.dtype
     if dtype.kind in "mM" and isinstance(value, _TIMES):
         value = np.asarray(value, dtype)
     parts, advanced = parts_of(key)
@@ -164,12 +164,11 @@ def put(array: Array, key: Any, value: Any) -> None:
 
         selecting.put(array, parts, value)
         return
-    where = basic(own_shape, parts)
+    where = basic(kind.shape, parts)
     if type(value) is type(array) and value.shape == where.shape and shows(value, array, where.access):
         return
     values = ready(value, where.shape, dtype)
-    computed = writing.source(node) is not None
-    del node  # what refers to the blocks no more lets them be written to in place
+    computed = writing.source(array._node) is not None
     if values is not None and (computed or values.size <= layouts.REPLICATED_SIZE):
         assign(array, values, where.access, where.shape)
     else:
