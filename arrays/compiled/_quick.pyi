@@ -5,3 +5,14 @@ from bsp.arrays.expressions.graph import ExpressionGraph, Node
 
 def capture(roots: Sequence[Node], /) -> ExpressionGraph: ...
 def small_blocks(stage: Any, values: list[Any], params: Sequence[Any], current: Any, /) -> Any: ...
+def numbers_of_lines(
+    text: Any,
+    delimiter: int,
+    decimal: int,
+    places: Any,
+    missing: tuple[bytes, ...],
+    powers: bytes,
+    out: Any,
+    columns: int,
+    /,
+) -> tuple[int, int] | None: ...

@@ -1,10 +1,12 @@
-/* The module `bsp.arrays.compiled._quick`: what every evaluation of an expression does before and between its kernels, in C.
- * The reference is the code in Python that each part names; tests/arrays/test_quick.py compares them.
+/* The module `bsp.arrays.compiled._quick`: what every evaluation of an expression does before and between its kernels, and the
+ * numbers of text files, in C.  The reference is the code in Python that each part names; tests/arrays/test_quick.py and
+ * test_numbers_in_c.py compare them.
  */
 #include "quick.h"
 
 static PyMethodDef functions[] = {
     {"capture", capture, METH_O, "graph.capture in C."},
+    {"numbers_of_lines", numbers_of_lines, METH_VARARGS, "fields.exact in C, of plain numbers."},
     {"small_blocks", (PyCFunction)(void (*)(void))small_blocks, METH_FASTCALL, "kernels.Map.compute in C, of small blocks."},
     {NULL, NULL, 0, NULL},
 };

@@ -11,6 +11,7 @@ int find_numpy(void);
 
 /* The functions of the module. */
 PyObject *capture(PyObject *self, PyObject *roots);
+PyObject *numbers_of_lines(PyObject *self, PyObject *args);
 PyObject *small_blocks(PyObject *self, PyObject *const *args, Py_ssize_t count);
 
 #endif

@@ -50,8 +50,8 @@ def read_csv(
     usecols : the columns to read, by number or name; the others may hold text.
     skiprows : the number of lines to skip first.  Blank lines never count.
     names : return (array, list of the names of its columns); they are c0, c1, ... where the file has none.
-    A quoted field ends on its line.  The result depends neither on the number of processes nor on whether pyarrow,
-    which makes reading faster, is installed.
+    A quoted field ends on its line.  The result depends neither on the number of processes nor on whether there was a C
+    compiler at installation, or pyarrow is installed, which make reading faster.
     Cost, n numbers: one superstep in which all processes agree that they could read, then one exchange of about n/p
     words to the array's layout.  Compressed text of s bytes is first sent out by process 0, h = s/8 · (p - 1)/p words.
     Raises NoSuchFile, FileError, or FormatError with the line and the column, the same on every process.

@@ -88,12 +88,14 @@ def text_of(delimiter: str, decimal: str, end: str, rows: int = 60, minimal: boo
     return out.getvalue()
 
 
-@pytest.fixture(params=[True, False], ids=["pyarrow", "python"])
-def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Both ways to parse."""
-    if not request.param:
+@pytest.fixture(params=["c", "pyarrow", "python"])
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """All ways to parse."""
+    if request.param != "c":
+        monkeypatch.setattr(parsing, "_in_c", lambda *arguments: None)
+    if request.param == "python":
         monkeypatch.setattr(parsing, "_by_pyarrow", lambda *arguments: None)
-    return bool(request.param)
+    return str(request.param)
 
 
 WRITTEN = [
@@ -105,7 +107,7 @@ WRITTEN = [
 @pytest.mark.parametrize("nprocs", PROCESSES)
 @pytest.mark.parametrize(("delimiter", "decimal"), WRITTEN)
 def test_separators_and_decimal_marks_are_found(
-    delimiter: str, decimal: str, nprocs: int, reader: bool, tmp_path: Path
+    delimiter: str, decimal: str, nprocs: int, reader: str, tmp_path: Path
 ) -> None:
     for end, minimal in (("\n", True), ("\r\n", False)):
         path = tmp_path / "people.csv"
@@ -123,7 +125,7 @@ def test_separators_and_decimal_marks_are_found(
 
 @pytest.mark.parametrize("nprocs", PROCESSES)
 @pytest.mark.parametrize("coded", ["utf-8-sig", "utf-16", "utf-16-be", "utf-32", "utf-32-be"])
-def test_a_byte_order_mark_says_what_the_text_is(coded: str, nprocs: int, reader: bool, tmp_path: Path) -> None:
+def test_a_byte_order_mark_says_what_the_text_is(coded: str, nprocs: int, reader: str, tmp_path: Path) -> None:
     mark = "\ufeff" * coded.endswith("be")
     text = text_of(";", ",", "\r\n").replace("Bern", "\u010a\u0a0a\u0a00")  # characters with a byte 10 end no line
     path = tmp_path / "people.csv"
@@ -205,7 +207,7 @@ def test_what_first_lines_are(text: str) -> None:
 
 
 @pytest.mark.parametrize("nprocs", [1, 3, 17])
-def test_grouped_digits_are_numbers(nprocs: int, reader: bool, tmp_path: Path) -> None:
+def test_grouped_digits_are_numbers(nprocs: int, reader: str, tmp_path: Path) -> None:
     path = tmp_path / "income.csv"
     rows = [f'{k % 5},"{k * 977:,}"' for k in range(1, 40)]
     path.write_text("\n".join(["y,income", *rows, "1,"]))
@@ -230,7 +232,7 @@ def test_blanks_and_apostrophes_group_digits_too(blank: str, nprocs: int, tmp_pa
 
 
 @pytest.mark.parametrize("nprocs", [1, 3, 17])
-def test_percentages_are_shares(nprocs: int, reader: bool, tmp_path: Path) -> None:
+def test_percentages_are_shares(nprocs: int, reader: str, tmp_path: Path) -> None:
     path = tmp_path / "shares.csv"
     path.write_text("\n".join(["y,share", *(f"{k % 3},{k / 10}%" for k in range(50)), "1,NA"]))
     found, notes = read(path, nprocs)
@@ -278,7 +280,7 @@ def test_thousands_of_texts_that_are_nearly_all_numbers_are_an_error_by_the_firs
 
 
 @pytest.mark.parametrize("nprocs", [1, 3])
-def test_other_texts_mean_missing_if_told(nprocs: int, reader: bool, tmp_path: Path) -> None:
+def test_other_texts_mean_missing_if_told(nprocs: int, reader: str, tmp_path: Path) -> None:
     path = tmp_path / "gaps.csv"
     path.write_text(
         "\n".join(["y,x,town", *(f"{k},{'?' if k % 4 == 2 else k},{'-' if k % 5 else 'a'}" for k in range(30))])
@@ -288,7 +290,7 @@ def test_other_texts_mean_missing_if_told(nprocs: int, reader: bool, tmp_path: P
 
 
 @pytest.mark.parametrize("nprocs", [1, 3])
-def test_numbers_are_categories_if_told(nprocs: int, reader: bool, tmp_path: Path) -> None:
+def test_numbers_are_categories_if_told(nprocs: int, reader: str, tmp_path: Path) -> None:
     path = tmp_path / "codes.csv"
     path.write_text("\n".join(["y,code,x", *(f"{k % 7},{(1, 10, 2)[k % 3]},{k * k % 11}" for k in range(30))]))
     frame = pandas.read_csv(path, dtype={"code": str})
@@ -348,7 +350,7 @@ def test_what_a_number_is() -> None:
 
 
 @pytest.mark.parametrize("nprocs", [1, 3, 64])
-def test_the_index_that_pandas_writes_is_left_out(nprocs: int, reader: bool, tmp_path: Path) -> None:
+def test_the_index_that_pandas_writes_is_left_out(nprocs: int, reader: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     frame = pandas.DataFrame({"y": rng.normal(size=50), "x": rng.normal(size=50), "town": rng.choice(TOWNS[:3], 50)})
     path = tmp_path / "indexed.csv"

@@ -27,6 +27,7 @@ from thinning import examples
 
 import bsp
 import bsp.arrays as ba
+from bsp.arrays.compiled import COMPILED
 from bsp.arrays.errors import FileError, FormatError, NoSuchFile
 from bsp.arrays.files import columns as io_columns
 from bsp.arrays.files import format as registry
@@ -416,13 +417,19 @@ _fields = st.one_of(
 )  # fmt: skip
 
 
-@examples(200)
+def _none(*arguments: Any) -> None:
+    """Read nothing, as a way of reading does that cannot read a text."""
+
+
+@examples(400)
 @given(
     rows=st.lists(st.lists(_fields, min_size=3, max_size=3), max_size=6),
     kind=st.sampled_from([float, np.int64, np.uint8]),
-    columns=st.sampled_from([(0, 1, 2), (2, 0), (1, 1)]), end=st.sampled_from(["\n", "\r\n"]),
+    columns=st.sampled_from([(0, 1, 2), (2, 0), (1, 1)]), end=st.sampled_from(["\n", "\r\n"]), in_c=st.booleans(),
 )  # fmt: skip
-def test_pyarrow_changes_nothing(rows: list[list[str]], kind: Any, columns: tuple[int, ...], end: str) -> None:
+def test_c_and_pyarrow_change_nothing(
+    rows: list[list[str]], kind: Any, columns: tuple[int, ...], end: str, in_c: bool
+) -> None:
     import_module("pyarrow")
     text = "".join(",".join(row) + end for row in rows).encode()
     fields = Fields(",", 3, columns, ("a", "b", "c"), np.dtype(kind))
@@ -434,7 +441,10 @@ def test_pyarrow_changes_nothing(rows: list[list[str]], kind: Any, columns: tupl
         except BadLine as wrong:
             return wrong.index, wrong.text
 
-    assert outcome(lambda text, fields: numbers_of(lines(text), fields)) == outcome(exact)
+    with pytest.MonkeyPatch.context() as patch:
+        if not in_c:
+            patch.setattr(io_columns, "_in_c", _none)
+        assert outcome(lambda text, fields: numbers_of(lines(text), fields)) == outcome(exact)
 
 
 @examples(200)
@@ -443,7 +453,9 @@ def test_pyarrow_changes_nothing(rows: list[list[str]], kind: Any, columns: tupl
     columns=st.sampled_from([(0, 1, 2), (2, 0)]), end=st.sampled_from(["\n", "\r\n"]),
     texts=st.sampled_from([set(), {0}]),
 )  # fmt: skip
-def test_pyarrow_changes_no_table(rows: list[list[str]], columns: tuple[int, ...], end: str, texts: set[int]) -> None:
+def test_c_and_pyarrow_change_no_table(
+    rows: list[list[str]], columns: tuple[int, ...], end: str, texts: set[int]
+) -> None:
     """Numbers and texts are told apart alike, and have the same values."""
     import_module("pyarrow")
     text = "".join(",".join(row) + end for row in rows).encode()
@@ -460,24 +472,30 @@ def test_pyarrow_changes_no_table(rows: list[list[str]], columns: tuple[int, ...
             for k, level in enumerate(found.levels)
         ]  # fmt: skip
 
-    with_pyarrow = outcome()
+    in_c = outcome()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(io_columns, "_by_pyarrow", lambda *arguments: None)
-        assert with_pyarrow == outcome()
+        patch.setattr(io_columns, "_in_c", _none)
+        assert in_c == outcome()
+        patch.setattr(io_columns, "_by_pyarrow", _none)
+        assert in_c == outcome()
 
 
-def test_pyarrow_is_used_for_plain_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("other", ["_in_c", "_by_pyarrow"])
+def test_python_reads_no_plain_numbers(other: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import_module("pyarrow")
     fields = Fields(",", 97, tuple(range(97)), tuple(map(str, range(97))), np.dtype(float))
     text = text_of(TABLE)
     expected = exact(text, fields)
     monkeypatch.setattr(io_columns, "exact", None)
+    if COMPILED or other == "_in_c":
+        monkeypatch.setattr(io_columns, other, _none)
     assert np.array_equal(numbers_of(lines(text), fields), expected)
 
 
 def test_without_pyarrow_text_is_read_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x.csv").write_bytes(text_of(TABLE))
     _without(monkeypatch, "pyarrow")
+    monkeypatch.setattr(io_columns, "_in_c", _none)
     assert np.array_equal(alike(ba.read_csv, 2, tmp_path / "x.csv"), TABLE)
 
 

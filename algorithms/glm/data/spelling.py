@@ -118,13 +118,18 @@ def spelt(found: Columns, k: int) -> Spelt:
     levels = found.levels[k]
     counts, first = [0] * len(Spelling), [None] * len(Spelling)  # type: list[int], list[tuple[int, str] | None]
     if levels is None:
-        values = np.concatenate([np.empty(0), *(chunk[k] for chunk in found.chunks)])
-        there = np.flatnonzero(values == values)
-        counting: float | None = np.nan
-        if there.size:
-            first[Spelling.NUMBER] = int(there[0]), f"{values[there[0]]:g}"
-            counting = float(values[0]) if np.array_equal(values, values[0] + np.arange(len(values))) else None
-        counts[Spelling.NUMBER] = int(there.size)
+        chunks = [chunk[k] for chunk in found.chunks if chunk[k].size]
+        start = chunks[0][0] if chunks else np.nan
+        counting: float | None = float(start)
+        row = 0
+        for values in chunks:
+            here = np.flatnonzero(values == values)
+            if here.size and first[Spelling.NUMBER] is None:
+                first[Spelling.NUMBER] = row + int(here[0]), f"{values[here[0]]:g}"
+            counts[Spelling.NUMBER] += int(here.size)
+            if counting is not None and not np.array_equal(values, start + np.arange(row, row + len(values))):
+                counting = None
+            row += len(values)
         return Spelt(False, tuple(counts), tuple(first), counting)
     kinds = np.array([*(kind_of(level, found.decimal) for level in levels), -1])
     codes = np.concatenate([np.empty(0, np.int32), *(chunk[k] for chunk in found.chunks)])
