@@ -36,13 +36,14 @@ def _lu_of(here: World, panel: Any) -> Any:
     return out
 
 
-def _exchanges(pivots: Sequence[int]) -> tuple[list[int], list[int]]:
+def _exchanges(pivots: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows that change when row k is exchanged with row pivots[k] in turn, and the rows they become."""
     now: dict[int, int] = {}
     for k, other in enumerate(pivots):
         now[k], now[other] = now.get(other, other), now.get(k, k)
-    moved = [at for at, row in now.items() if at != row]
-    return moved, [now[at] for at in moved]
+    rows = np.array(list(now.items()), np.int64).reshape(-1, 2)
+    moved, become = rows[rows[:, 0] != rows[:, 1]].T
+    return moved, become
 
 
 class Eliminated:
@@ -109,16 +110,16 @@ def eliminate(
         low, high = a.span(k)
         factored = _lu_of(here, a.panels[k][low:]) if k in a.panels else None
         panel = spread(here, "lu", factored, a.owner(k), (n - low + 1) * (high - low) * itemsize)
-        pivots = panel[-1].real.astype(np.int64).tolist()
+        pivots = panel[-1].real.astype(np.int64)
         upper, below = panel[: high - low], panel[high - low : -1]
         diagonals.append(np.diagonal(upper).copy())  # a view would keep the whole panel
         if not singular and (diagonals[-1] == 0).any():
             raise LinAlgError("Singular matrix")
         if k in a.panels:
             a.panels[k][low:high] = np.triu(upper)
-        moved, become = _exchanges(pivots)
+        moved, become = _exchanges(pivots.tolist())
         order[low:][moved] = order[low:][become]
-        odd ^= sum(other != at for at, other in enumerate(pivots)) % 2 == 1
+        odd ^= np.count_nonzero(pivots != np.arange(len(pivots))) % 2 == 1
         changed = [*a.after(k), *right.values()]
         for each in changed:
             each[low:][moved] = each[low:][become]

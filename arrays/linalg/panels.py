@@ -25,15 +25,16 @@ from bsp.cost.model import Cost, Machine
 from bsp.declared import Costs
 
 LEAST = 32  # least columns of a panel: products with narrower ones are slow, and each costs a superstep
+EVEN = 8  # columns of which a panel has a multiple: products with others take a tenth longer
 
 
 def width_for(columns: int, nprocs: int) -> int:
     """Return the number of columns of a panel: eight panels a process, so that all have work until near the end.
 
     All others wait while a panel is factored, which is n²b of the flops in all.  Panels are not narrower than LEAST, so
-    small matrices have fewer.
+    small matrices have fewer; their width is a multiple of EVEN, as BLAS likes it.
     """
-    return max(LEAST, -(-columns // (8 * nprocs)))
+    return max(LEAST, EVEN * -(-columns // (8 * nprocs * EVEN)))
 
 
 def column_layout(rows: int, columns: int, nprocs: int, width: int) -> Layout:

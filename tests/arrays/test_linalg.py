@@ -35,6 +35,7 @@ def dealt(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing is small: every array is dealt, and panels have two columns."""
     monkeypatch.setattr(layout, "REPLICATED_SIZE", 0)
     monkeypatch.setattr(panels, "LEAST", 2)
+    monkeypatch.setattr(panels, "EVEN", 1)
     forget()
     yield
     monkeypatch.undo()
