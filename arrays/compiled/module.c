@@ -17,5 +17,9 @@ static struct PyModuleDef module = {
 
 PyMODINIT_FUNC PyInit__quick(void)
 {
-    return find_nodes() || find_numpy() ? NULL : PyModule_Create(&module);
+    if (!find_nodes() && !find_numpy())
+        return PyModule_Create(&module);
+    if (PyErr_ExceptionMatches(PyExc_Exception)) /* then the package does without, as where there was no compiler */
+        PyErr_SetString(PyExc_ImportError, "it was compiled for another version of bsp.arrays");
+    return NULL;
 }

@@ -177,10 +177,10 @@ static int read_field(const char *at, const char *end, const Dialect *dialect, d
     return read_decimal(at, dialect, found) == end || as_python_reads(at, end - at, dialect->decimal, found);
 }
 
-/* Return whether a line has nothing but blanks and delimiters. */
+/* Return whether a line has nothing but blanks that are no delimiters. */
 static int is_blank(const char *at, const char *end, char delimiter)
 {
-    while (at < end && (*at == delimiter || *at == ' ' || *at == '\t' || *at == '\r'))
+    while (at < end && *at != delimiter && (*at == ' ' || *at == '\t' || *at == '\r'))
         at++;
     return at == end;
 }
@@ -209,6 +209,10 @@ static int read_line(const char *at, const char *end, const Dialect *dialect, do
 /* Check what a dialect refers to; return 0, or -1 with an exception. */
 static int check(Dialect *dialect, const Py_buffer *places, const Py_buffer *powers, Py_ssize_t columns)
 {
+    if ((dialect->decimal != '.' && dialect->decimal != ',') || dialect->delimiter == '\n' || dialect->delimiter == '\r') {
+        PyErr_SetString(PyExc_ValueError, "no decimal mark, or no delimiter");
+        return -1;
+    }
     dialect->width = places->len / (Py_ssize_t)sizeof *dialect->places;
     dialect->places = places->buf;
     dialect->powers = powers->buf;
@@ -250,9 +254,9 @@ PyObject *numbers_of_lines(PyObject *Py_UNUSED(self), PyObject *args)
                           &out, &columns))
         return NULL;
     Py_ssize_t room = columns > 0 ? out.len / (Py_ssize_t)sizeof(double) / columns : 0;
-    int fits = check(&dialect, &places, &powers, columns) == 0;
     dialect.delimiter = (char)delimiter;
     dialect.decimal = (char)decimal;
+    int fits = check(&dialect, &places, &powers, columns) == 0;
     const char *at = text.buf, *stop = at + text.len, *end;
     dialect.stop = stop;
     while (fits > 0 && at < stop && (end = memchr(at, '\n', stop - at))) {

@@ -73,6 +73,7 @@ class Run:
     def _compute(self, level: int) -> None:
         """Compute the stages of a superstep, up to one that fails: the stages after it lack its result."""
         notes = self._notes
+        notes.plain = self.orders.small[level]
         with notes:
             for stage, tasks, small in self.orders.stages[level]:
                 current.enter(stage.number)

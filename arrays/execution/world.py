@@ -34,7 +34,7 @@ from bsp.values.effects import Send
 from bsp.values.payload import is_abstract
 from bsp.world import kept_by
 
-_PLANS = 512  # plans in a cache, which is emptied when it is full
+_PLANS, _OPTIONS = 512, 16  # plans in a cache, which is emptied when it is full; caches, one for each set of options
 _PANELS = 256  # panels of a contraction at most
 _LARGE, _ROUNDS = 1 << 20, 3  # RecomputedWarning: bytes of an array, and the round that warns
 _SCHEDULES = ("patterns", "lshs", "round-robin")
@@ -68,6 +68,8 @@ class World:
         """Set what plans depend on besides their expressions: the schedule, and the bytes of a process; 0: no limit."""
         self.schedule = schedule
         self.memory = memory
+        if len(_plans) >= _OPTIONS:
+            _plans.clear()
         self._plans = _plans.setdefault((self.nprocs, self.machine, schedule, memory), ({}, {}))
 
     @property

@@ -44,6 +44,7 @@ class LineSource(Protocol):
 Chunk = list[np.ndarray]  # by column: float64 with NaN, or int32 codes with -1, for what is missing
 _SAMPLE = 1 << 15  # bytes that are examined to guess which columns hold text
 _CHUNK = 1 << 21  # bytes of text whose columns make a chunk
+_LONGEST = 1 << 24  # bytes of a line that is read in C
 CHUNK_ROWS = 1 << 12  # rows of a chunk, for readers that can choose its size
 
 
@@ -102,7 +103,8 @@ def numbers_of(lines: LineSource, fields: Fields) -> np.ndarray:
     if columns is None:
         found = exact(lines.text(), fields)
     else:
-        places = [once.index(column) for column in fields.columns]
+        place_of = {column: k for k, column in enumerate(once)}
+        places = [place_of[column] for column in fields.columns]
         found = np.empty((columns.rows, len(places)), _parsed_as(fields))
         low = 0
         for chunk in columns.chunks:
@@ -249,23 +251,23 @@ def _in_c(lines: LineSource, fields: Fields, texts: Collection[int]) -> Columns 
     marks = ord(fields.delimiter), ord(fields.decimal)
     missing = tuple(each.encode() for each in fields.missing)
     chunks: list[Chunk] = []
-    text, found, room = b"", b"\n", 0
+    text, found, least = b"", b"\n", max(fields.width, 2)  # bytes of a row
+    out = np.empty((len(fields.columns), 0))
     with lines.stream() as stream:
         while found:
             found = stream.read(_CHUNK)
             text += found or b"\n" * bool(text)  # the last line may lack its line break
-            room = room or max(text.count(b"\n"), 1)
-            rows = room
-            while rows == room:
-                out = np.empty((len(fields.columns), room))
-                read = numbers_of_lines(text, *marks, places, missing, powers_of_five(), out, len(out))
-                if read is None:
-                    return None
-                rows, done = read
-                text = text[done:]
-                if rows:
-                    chunks.append(list(out[:, :rows]))
-            room = max(room, rows + rows // 8)  # memory that is not written to is not taken
+            if len(text) // least > out.shape[1]:
+                out = np.empty((len(out), len(text) // least))
+            read = numbers_of_lines(text, *marks, places, missing, powers_of_five(), out, len(out))
+            if read is None:
+                return None
+            rows, done = read
+            text = text[done:]
+            if rows:
+                chunks.append(list(out[:, :rows].copy()))
+            if len(text) > _LONGEST:
+                return None
     return Columns(chunks, [None] * len(fields.columns))
 
 

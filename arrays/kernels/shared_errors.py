@@ -89,10 +89,11 @@ current = ComputingPlace()
 class Notes:
     """Errors of one evaluation on one process.  Kernels run inside `with notes`."""
 
-    __slots__ = ("_call", "_modes", "_outer", "_state", "_told", "failed", "found", "pid")
+    __slots__ = ("_call", "_modes", "_outer", "_state", "_told", "failed", "found", "pid", "plain")
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
+        self.plain = False  # no function of the program runs: errors that it ignores may be left out at the end
         self.found: dict[Any, Trouble] = {}
         self.failed: Trouble | None = None  # the first exception on this process
         self._modes: dict[str, str] = {}  # of the program; empty: not asked for yet
@@ -103,7 +104,7 @@ class Notes:
 
     def __enter__(self) -> None:
         self._outer, current.notes = current.notes, self
-        self._state = np.errstate(all="log", call=self)  # what the program ignores is left out at the end
+        self._state = np.errstate(all="log", call=self) if self.plain else self.collecting()
         self._state.__enter__()
 
     def __exit__(
@@ -113,7 +114,7 @@ class Notes:
         del self._state  # which refers to this object: a cycle would keep both until the garbage is collected
         current.notes = self._outer
         current.enter(0)  # drop the reference to the last task's blocks
-        if self.found:
+        if self.found and self.plain:
             modes = self._known_modes()
             self.found = {key: each for key, each in self.found.items() if modes[_MODES[each.kind]] != "ignore"}
 

@@ -44,6 +44,8 @@ class Sending(NamedTuple):
 class PlanOrders:
     """One process's part of a plan; all lists are by level, except `until`, which is by fetch."""
 
+    small: list[bool]  # whether C computes all stages of a superstep
+
     def __init__(self, plan: Plan, pid: int) -> None:
         self.pid = pid
         levels = plan.last + 1
@@ -81,6 +83,7 @@ class PlanOrders:
                     reads.append(Pieced(fetch, k, regions[k][at]) if k in regions else block_of(fetch, at))
                 orders.append(TaskOrder(at, stage.tasks.box(at), reads))
             self.stages[stage.level].append(StageOrder(stage, orders, small_stage(stage, orders)))
+        self.small = [all(each.small is not None for each in stages) for stages in self.stages]
 
 
 def _landing(fetch: Fetch, region: ReadRegion, pid: int) -> dict[int, tuple[slice, ...]]:

@@ -96,6 +96,10 @@ class Plan:
             packed = marshal.dumps(params, MARSHAL)
         except ValueError:  # values that are assigned
             packed = repr(params).encode()
+        for each in params:
+            if each != each:  # NaN, whose bits may differ between processes
+                packed = repr(params).encode()
+                break
         if packed != self._numbers[0]:  # a loop mostly comes with the same ones
             text = f"{self.text} with c = {', '.join(map(repr, params[:_SHOWN]))}"
             self._numbers = packed, text, [xxh3_64_digest(first + packed) for first in self.digests]

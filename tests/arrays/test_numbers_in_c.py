@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import tracemalloc
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
@@ -16,7 +17,7 @@ from thinning import examples
 
 from bsp.arrays.compiled import COMPILED, numbers_of_lines, powers_of_five
 from bsp.arrays.files import columns
-from bsp.arrays.files.fields import MISSING, Fields, exact
+from bsp.arrays.files.fields import MISSING, BadLine, Fields, exact
 from bsp.arrays.files.lines import Opening, TextLines
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="the package was installed without a C compiler")
@@ -35,6 +36,15 @@ def parsed(text: bytes, width: int = 1, decimal: str = ".", room: int = 1000, mi
     rows, read = found
     assert (out[:, rows:] == 777).all()
     return out[:, :rows].T.tolist(), read
+
+
+def in_c(text: bytes, fields: Fields) -> Any:
+    """Return what C reads of a text as a matrix; None if it leaves the text to the reference."""
+    lines = TextLines(Opening(fields, 0, 0), lambda: io.BytesIO(text), lambda: 0)
+    found = columns._in_c(lines, fields, ())
+    if found is None:
+        return None
+    return np.concatenate([np.empty((0, len(fields.columns))), *(np.stack(chunk, 1) for chunk in found.chunks)])
 
 
 def bits(value: float) -> bytes:
@@ -96,7 +106,8 @@ def test_what_is_no_plain_number_is_left_to_the_reference(field: str) -> None:
 
 def test_lines() -> None:
     nan = float("nan")
-    assert parsed(b"1,2\r\n\r\n , \n-3,4\n5,6", 2) == ([[1, 2], [-3, 4]], 16)  # the last line is not complete
+    assert parsed(b"1,2\r\n\r\n  \n-3,4\n5,6", 2) == ([[1, 2], [-3, 4]], 15)  # the last line is not complete
+    assert str(parsed(b"1,2\n,\n\t, \n", 2)) == str(([[1.0, 2.0], [nan, nan], [nan, nan]], 10))
     assert parsed(b"1,2\n3\n", 2) is None
     assert parsed(b"1,2\n3,4,5\n", 2) is None
     assert parsed(b"1,2\n3,4\n5,6\n", 2, room=2) == ([[1, 2], [3, 4]], 8)
@@ -114,6 +125,9 @@ def test_wrong_arguments_are_refused() -> None:
     for bad in ((places + 1, NONE, powers), (places, NONE, powers[1:]), (places, ("",), powers)):
         with pytest.raises((ValueError, TypeError)):
             numbers_of_lines(b"1\n", 44, 46, *bad, out, 1)  # type: ignore[arg-type]
+    for marks in ((10, 46), (13, 46), (44, 10)):
+        with pytest.raises(ValueError, match="no decimal mark, or no delimiter"):
+            numbers_of_lines(b"1\n", *marks, places, NONE, powers, out, 1)
 
 
 rows = st.lists(
@@ -129,17 +143,45 @@ def test_text_in_pieces_of_any_size(
     text = "".join(",".join(row) + end for row in rows).encode()
     text = text if ended else text.removesuffix(end.encode())
     fields = Fields(",", 3, chosen, ("a", "b", "c"), np.dtype(float))
-    lines = TextLines(Opening(fields, 0, 0), lambda: io.BytesIO(text), lambda: 0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(columns, "_CHUNK", size)
-        found = columns._in_c(lines, fields, ())
-    assert found is not None
-    together = [np.concatenate([np.empty(0), *(chunk[k] for chunk in found.chunks)]) for k in range(len(chosen))]
-    np.testing.assert_array_equal(np.stack(together, axis=1), exact(text, fields))
+        np.testing.assert_array_equal(in_c(text, fields), exact(text, fields))
+
+
+@examples(300)
+@given(st.sampled_from(",;|\t "), st.integers(1, 3), st.lists(st.lists(st.sampled_from(["1", "", " ", "\t", "2 "]),
+       min_size=1, max_size=3), max_size=5))  # fmt: skip
+def test_blank_lines_and_lines_of_missing_values(delimiter: str, width: int, rows: list[list[str]]) -> None:
+    text = "".join(delimiter.join(row) + "\n" for row in rows).encode()
+    fields = Fields(delimiter, width, tuple(range(width)), ("a", "b", "c"), np.dtype(float))
+    try:
+        expected = exact(text, fields)
+    except BadLine:
+        assert in_c(text, fields) is None
+    else:
+        np.testing.assert_array_equal(in_c(text, fields), expected)
+
+
+def test_memory_is_taken_for_rows_not_for_blank_lines() -> None:
+    width = 20_000
+    fields = Fields(",", width, tuple(range(width)), ("",) * width, np.dtype(float))
+    tracemalloc.start()
+    found = in_c(b",".join([b"1"] * width) + b"\n" * 1_000_000, fields)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.shape == (1, width)
+    assert most < 100e6
+
+
+def test_a_line_without_end_is_left_to_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = Fields(",", 1, (0,), ("a",), np.dtype(float))
+    monkeypatch.setattr(columns, "_CHUNK", 100)
+    monkeypatch.setattr(columns, "_LONGEST", 1000)
+    assert in_c(b"1" * 2000 + b"\n", fields) is None
+    assert in_c(b" " * 900 + b"1\n", fields).tolist() == [[1]]
 
 
 def test_delimiters_that_occur_in_numbers_are_left_to_the_reference() -> None:
     for delimiter in "e-.5":
         fields = Fields(delimiter, 2, (0, 1), ("a", "b"), np.dtype(float))
-        lines = TextLines(Opening(fields, 0, 0), lambda: io.BytesIO(b"1x2\n"), lambda: 0)
-        assert columns._in_c(lines, fields, ()) is None
+        assert in_c(b"1x2\n", fields) is None

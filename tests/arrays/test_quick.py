@@ -18,7 +18,7 @@ import bsp
 import bsp.arrays as ba
 from bsp.arrays import compiled
 from bsp.arrays.compiled import small_blocks
-from bsp.arrays.execution import run
+from bsp.arrays.execution import run, world
 from bsp.arrays.expressions import graph
 from bsp.arrays.expressions.graph import Kind, Node, Operation, leaf, parameter
 from bsp.arrays.expressions.layout import automatic
@@ -134,6 +134,40 @@ def test_floating_point_errors_are_the_same(p: int, mode: Any, capsys: pytest.Ca
         assert bool(shown) == (mode == "print")
     assert in_c == in_python
     assert all(stages)
+
+
+def test_functions_of_the_program_see_its_own_modes() -> None:
+    def main(proc: bsp.Process) -> Any:
+        modes = []
+
+        def noted(line: Any) -> Any:
+            modes.append({**np.geterr()})
+            return line.sum()
+
+        with np.errstate(all="ignore", over="raise"):
+            ba.apply_along_axis(noted, 1, ba.asarray(Y, grid=(4, 1))).persist()
+            return modes[-1]
+
+    wanted = {"divide": "ignore", "over": "log", "under": "ignore", "invalid": "ignore"}
+    assert bsp.run(main, nprocs=2) == [wanted] * 2
+
+
+def test_not_a_number_is_the_same_parameter_whatever_its_sign() -> None:
+    def main(proc: bsp.Process) -> Any:
+        return (ba.arange(6.0, grid=(2,)) + (-1) ** proc.pid * float("nan")).compute()
+
+    assert np.isnan(bsp.run(main, nprocs=2)).all()
+
+
+def test_caches_of_plans_are_bounded() -> None:
+    def main(proc: bsp.Process) -> int:
+        x = ba.ones(5).persist()
+        for k in range(3 * world._OPTIONS):
+            with ba.options(memory=1e9 + k):
+                (x + 1.0).persist()
+        return len(world._plans)
+
+    assert bsp.run(main, nprocs=1)[0] <= world._OPTIONS
 
 
 def test_underflow_is_ignored_unless_the_program_asks() -> None:

@@ -130,6 +130,7 @@ def spelt(found: Columns, k: int) -> Spelt:
             if counting is not None and not np.array_equal(values, start + np.arange(row, row + len(values))):
                 counting = None
             row += len(values)
+        counting = counting if counts[Spelling.NUMBER] else np.nan
         return Spelt(False, tuple(counts), tuple(first), counting)
     kinds = np.array([*(kind_of(level, found.decimal) for level in levels), -1])
     codes = np.concatenate([np.empty(0, np.int32), *(chunk[k] for chunk in found.chunks)])
