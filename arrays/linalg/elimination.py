@@ -153,7 +153,7 @@ def solve(a: Array, b: Array, dtype: DType) -> Array:
     if right.count == 1:
         _back_along(u, right)
     else:
-        _back_spread(u, right.panels)
+        _set_panels(right, _back_spread(u, right.panels))
     return right.array()
 
 
@@ -166,32 +166,50 @@ def inverse(a: Array, dtype: DType) -> Array:
     work = by_columns(a.astype(dtype), width_for(a.shape[0], world().nprocs))
     right: dict[int, Any] = {}
     done = eliminate(work, right, unit=True)
-    _back_spread(done.u, right)
-    return _in_order(done, right).array()
+    steps = [*right]
+    return _in_order(done, steps, _back_spread(done.u, right)).array()
 
 
-def _of_in_order(costs: Costs, done: Eliminated, right: dict[int, Any]) -> PanelMatrix:
+def _of_in_order(costs: Costs, done: Eliminated, steps: Sequence[int], unknowns: Any) -> PanelMatrix:
     """Declare the cost of `_in_order`."""
     rows, u = done.u.layout.shape[0], done.u
-    costs.work(nbytes=16 * words_of(rows, width_of(right.values()), u.dtype))
+    costs.work(nbytes=16 * words_of(rows, unknowns.shape[1], u.dtype))
     return PanelMatrix(
         u.layout, u.dtype, {k: costs.array((rows, panel.shape[1]), u.dtype) for k, panel in u.panels.items()}
     )
 
 
 @declares(_of_in_order)
-def _in_order(done: Eliminated, right: dict[int, Any]) -> PanelMatrix:
-    """Return the columns that eliminating on the identity has added, each at its own place; `right` is used up."""
-    u, n = done.u, done.u.layout.shape[0]
-    columns = [done.order[slice(*u.span(k))] for k in right]  # those that step k has added are this process's of these
+def _in_order(done: Eliminated, steps: Sequence[int], unknowns: Any) -> PanelMatrix:
+    """Return the columns that eliminating on the identity has added in these steps, each at its own place."""
+    u = done.u
+    columns = [done.order[slice(*u.span(k))] for k in steps]  # those that step k has added are this process's of these
     places = np.argsort(np.concatenate([each[u.has(each)] for each in [*columns, np.zeros(0, np.int64)]]))
-    together = np.concatenate([*right.values(), world().empty((n, 0), u.dtype)], axis=1)
-    right.clear()  # whose memory the result takes
     found, start = {}, 0
     for k, panel in u.panels.items():
-        found[k] = np.take(together, places[start : start + panel.shape[1]], axis=1)
+        found[k] = np.take(unknowns, places[start : start + panel.shape[1]], axis=1)
         start += panel.shape[1]
     return PanelMatrix(u.layout, u.dtype, found)
+
+
+def _of_set_panels(costs: Costs, matrix: PanelMatrix, columns: Any) -> None:
+    """Declare the cost of `_set_panels`."""
+    costs.work(nbytes=16 * words_of(columns.shape[0], columns.shape[1], matrix.dtype))
+    for k in range(matrix.count):
+        if matrix.owner(k) == world().pid:
+            low, high = matrix.span(k)
+            matrix.panels[k] = costs.array((columns.shape[0], high - low), matrix.dtype)
+
+
+@declares(_of_set_panels)
+def _set_panels(matrix: PanelMatrix, columns: Any) -> None:
+    """Set this process's panels of a matrix to columns that lie side by side."""
+    start = 0
+    for k in range(matrix.count):
+        if matrix.owner(k) == world().pid:
+            low, high = matrix.span(k)
+            matrix.panels[k] = columns[:, start : start + high - low].copy()
+            start += high - low
 
 
 def _substituted(u: Any, low: int, high: int, unknowns: Any) -> None:
@@ -201,27 +219,37 @@ def _substituted(u: Any, low: int, high: int, unknowns: Any) -> None:
     triangles.subtract_product(unknowns[:low], u[:low], own)
 
 
-def _of_back_spread(costs: Costs, u: PanelMatrix, right: dict[int, Any]) -> None:
+def _of_back_spread(costs: Costs, u: PanelMatrix, right: dict[int, Any]) -> Any:
     """Declare the cost of `_back_spread`."""
-    dtype, columns = u.dtype, width_of(right.values())
+    dtype, columns, rows = u.dtype, width_of(right.values()), u.layout.shape[0]
+    costs.work(nbytes=16 * words_of(rows, columns, dtype))
+    unknowns = costs.array((rows, columns), dtype)
+    right.clear()
     for k in reversed(range(u.count)):
         low, high = u.span(k)
         of_spread(costs, "back substitution", high, high - low, dtype, u.owner(k))
         if columns:
             with costs.holding(words_of(high, high - low, dtype)):
                 _of_substitution(costs, low, high - low, columns, dtype)
+    return unknowns
 
 
 @declares(_of_back_spread)
-def _back_spread(u: PanelMatrix, right: dict[int, Any]) -> None:
-    """Substitute back: every panel of U goes to all processes, which solve for the unknowns of their own columns."""
+def _back_spread(u: PanelMatrix, right: dict[int, Any]) -> Any:
+    """Substitute back: every panel of U goes to all processes, which solve for the unknowns of their own columns.
+
+    Returns these side by side, since products with narrow panels take a third longer; `right` is used up.
+    """
     here = world()
+    unknowns = np.concatenate([*right.values(), here.empty((u.layout.shape[0], 0), u.dtype)], axis=1)
+    right.clear()  # whose memory the panels of U take
     for k in reversed(range(u.count)):
         low, high = u.span(k)
         panel = u.panels[k][:high] if k in u.panels else None
         panel = spread(here, "back substitution", panel, u.owner(k), high * (high - low) * u.dtype.itemsize)
-        for unknowns in right.values():
+        if unknowns.size:
             _substituted(panel, low, high, unknowns)
+    return unknowns
 
 
 def _of_back_along(costs: Costs, u: PanelMatrix, right: PanelMatrix) -> None:
