@@ -20,7 +20,6 @@ static const double TENS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e
 /* How the lines of a file are written. */
 typedef struct {
     char delimiter, decimal;
-    const char *stop; /* of the text */
     Py_ssize_t width;
     const int64_t *places;  /* by field its column; -1: it is not read */
     const uint64_t *powers; /* 5^q, 128 bits that begin with a one: high half, low half */
@@ -78,29 +77,10 @@ static int as_python_reads(const char *at, Py_ssize_t size, char decimal, double
     return 0;
 }
 
-/* Add digits to a number; return where they end.  Where there are eight more bytes, they are read at once: digits that follow
- * each other, the first in the lowest byte, combine in pairs, pairs in fours, and these.
- */
-static const char *add_digits(const char *at, const char *stop, uint64_t *w)
+/* Add digits to a number; return where they end.  (Eight at once, in one word, take longer where numbers have seven.) */
+static const char *add_digits(const char *at, uint64_t *w)
 {
-    static const uint64_t POWERS[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
     uint64_t found = *w;
-    while (stop - at >= 8) {
-        uint64_t bytes;
-        memcpy(&bytes, at, sizeof bytes);
-        bytes ^= 0x3030303030303030; /* digits become 0 to 9, and nothing else does */
-        uint64_t others = ((bytes + 0x7676767676767676) | bytes) & 0x8080808080808080;
-        int count = others ? __builtin_ctzll(others) >> 3 : 8;
-        if (!count)
-            break;
-        bytes <<= 64 - 8 * count;
-        bytes = (10 * bytes + (bytes >> 8)) & 0x00ff00ff00ff00ff;
-        bytes = (100 * bytes + (bytes >> 16)) & 0x0000ffff0000ffff;
-        found = found * POWERS[count] + ((10000 * bytes + (bytes >> 32)) & 0xffffffff);
-        at += count;
-        if (count < 8)
-            break;
-    }
     for (; (unsigned char)(*at - '0') < 10; at++)
         found = 10 * found + (uint64_t)(*at - '0');
     *w = found;
@@ -126,10 +106,10 @@ static const char *read_decimal(const char *at, const Dialect *dialect, double *
     uint64_t w = 0;
     int64_t q = 0;
     at += negative | (*at == '+');
-    const char *first = at, *last = at = add_digits(at, dialect->stop, &w);
+    const char *first = at, *last = at = add_digits(at, &w);
     int digits = at > first;
     if (*at == dialect->decimal) {
-        last = add_digits(at + 1, dialect->stop, &w);
+        last = add_digits(at + 1, &w);
         q = at + 1 - last;
         digits += q < 0;
         at = last;
@@ -258,7 +238,6 @@ PyObject *numbers_of_lines(PyObject *Py_UNUSED(self), PyObject *args)
     dialect.decimal = (char)decimal;
     int fits = check(&dialect, &places, &powers, columns) == 0;
     const char *at = text.buf, *stop = at + text.len, *end;
-    dialect.stop = stop;
     while (fits > 0 && at < stop && (end = memchr(at, '\n', stop - at))) {
         const char *last = end > at && end[-1] == '\r' ? end - 1 : end;
         if (!is_blank(at, last, dialect.delimiter)) {

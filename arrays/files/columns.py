@@ -1,6 +1,6 @@
 """Columns of text files: numbers, or texts kept as integer codes.
 
-Lines of plain numbers are parsed in C, two and a half times as fast as by pyarrow; lines with texts by pyarrow, if it
+Lines of plain numbers are parsed in C, three times as fast as by pyarrow; lines with texts by pyarrow, if it
 is installed, five times as fast as by Python.  Both are used only for text that they parse as Python does.  Python
 parses the rest by the rules of `fields` and finds the line of an error.  So values do not depend on what is installed.
 Columns come in chunks of some thousand rows, which are copied into a matrix while they are in the cache.

@@ -3,15 +3,17 @@
     <contender>.py FOLDER NAME
 
 All contenders are there at once and take turns; those who wait sleep, so that they take no time from the one whose
-turn it is.  The n-th work stands in FOLDER/<n>; its time (the slowest rank's), and numbers that show that the answer
-is right, are written to FOLDER/<n>.<name>.  Data are float64 and the same for all.  Imported before NumPy: it says
-how many threads a BLAS has.
+turn it is.  A work of less than LEAST seconds is done several times in a turn, and the median counts: a machine that
+has slept is slow at first.  The n-th work stands in FOLDER/<n>; its time (the slowest rank's), and numbers that show
+that the answer is right, are written to FOLDER/<n>.<name>.  Data are float64 and the same for all.  Imported before
+NumPy: it says how many threads a BLAS has.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -24,6 +26,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np  # noqa: E402 - the number of threads is told before
 
+LEAST, MOST = 0.05, 100
 Answer = float | list[float]
 Work = tuple[Callable[[], Any], Callable[[Any], Answer]]  # what is timed, and the answer in one number, or more
 
@@ -38,11 +41,19 @@ def vector(seed: int, size: int, start: int = 0, stop: int | None = None) -> np.
     return (k >> np.uint64(11)) * (1.0 / (1 << 53))
 
 
+def timed(work: Callable[[], Any], together: Callable[[], None]) -> tuple[float, Any]:
+    """How long a work takes once all have come together, and its result."""
+    together()
+    began = time.perf_counter()
+    result = work()
+    return time.perf_counter() - began, result
+
+
 def serve(
     made: dict[str, Callable[[], Work]], together: Callable[[], None], slowest: Callable[[float], float], first: bool
 ) -> None:
     """Works in the order of the files 1, 2, ... until one says quit."""
-    ready: tuple[str, Work] | None = None
+    ready: tuple[str, Work, int] | None = None
     for number in range(1, 1 << 30):
         path = os.path.join(FOLDER, str(number))
         while not os.path.exists(path):
@@ -57,14 +68,15 @@ def serve(
         if task["work"] in made:
             if ready is None or ready[0] != task["work"]:
                 ready = None  # the last work's data go first
-                ready = task["work"], made[task["work"]]()
-                ready[1][0]()  # once to warm up
-            work, answer = ready[1]
-            together()
-            began = time.perf_counter()
-            result = work()
-            took = slowest(time.perf_counter() - began)
-            found = {"seconds": took, "answer": answer(result)}
+                work, answer = made[task["work"]]()
+                took = slowest(timed(work, together)[0])  # once to warm up
+                ready = task["work"], (work, answer), max(1, min(MOST, int(LEAST / took)))
+            _, (work, answer), times = ready
+            each = []
+            for _ in range(times):
+                took, result = timed(work, together)
+                each.append(took)
+            found = {"seconds": slowest(statistics.median(each)), "answer": answer(result)}
             del result
         if first:
             with open(path + f".{NAME}.part", "w") as file:
