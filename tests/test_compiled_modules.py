@@ -1,4 +1,4 @@
-"""What was compiled at installation can be imported: else the package would run in Python, and nobody would notice."""
+"""Modules that were compiled at installation can be imported: else the package runs in Python, and nobody notices."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
  * A number of up to 19 digits is w·10^q.  Where w and 10^|q| are doubles, one product or quotient rounds it.  Else w·5^q comes
  * from the first 128 bits of 5^q, with an error of less than two units of the last of 128 bits, and is rounded unless it lies
  * so close to the middle between two doubles that the error could decide.  (D. Lemire, Number parsing at a gigabyte per second,
- * Software: Practice and Experience 51 (2021), sections 4 and 5.)
+ * Software: Practice and Experience 51 (2021).)
  */
 #include "quick.h"
 #include <float.h>
@@ -24,7 +24,7 @@ typedef struct {
     const int64_t *places;  /* by field its column; -1: it is not read */
     const uint64_t *powers; /* 5^q, 128 bits that begin with a one: high half, low half */
     PyObject *missing;      /* a tuple of bytes */
-    int looks_missing;      /* whether some of these look like numbers */
+    int looks_missing;      /* whether some of these may look like numbers, so that every field is compared with them */
 } Dialect;
 
 /* Set the double nearest to w·10^q, w > 0; return 0 if it takes more than this to find. */
@@ -212,8 +212,8 @@ static int check(Dialect *dialect, const Py_buffer *places, const Py_buffer *pow
             PyErr_SetString(PyExc_TypeError, "marks of missing values are bytes");
             return -1;
         }
-        if (PyBytes_GET_SIZE(each) && strchr("+-.,0123456789iInN", PyBytes_AS_STRING(each)[0]))
-            dialect->looks_missing |= !strchr("iInN", PyBytes_AS_STRING(each)[0]);
+        if (PyBytes_GET_SIZE(each) && strchr("+-.,0123456789", PyBytes_AS_STRING(each)[0]))
+            dialect->looks_missing = 1;
     }
     return 0;
 }
