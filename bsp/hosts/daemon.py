@@ -22,7 +22,6 @@ import subprocess
 import threading
 import time
 from dataclasses import asdict
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -187,7 +186,9 @@ class Daemon:
 
     def _do_versions(self, packages: list[str], _: bytes) -> None:
         """Tell the versions of some packages, and what decides the last bits of results (D7)."""
-        from bsp.hosts.build import build  # imports NumPy, which jobs do not wait for
+        from importlib.metadata import version  # these are here, because jobs do not wait for their imports
+
+        from bsp.hosts.build import build
 
         found = {name: version(name) for name in packages if find_spec(name.replace("nonstop-", "")) is not None}
         self._say({"versions": {**found, **dict(build())}})

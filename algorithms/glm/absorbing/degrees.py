@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import sparse
 
 from bsp.algorithms.glm.absorbing.levels import Levels
 from bsp.algorithms.glm.problem import Absorbed
@@ -54,10 +53,11 @@ def _forest(tails: np.ndarray, heads: np.ndarray) -> tuple[np.ndarray, np.ndarra
     nodes, places = np.unique(np.concatenate([tails, heads]), return_inverse=True)
     if not len(nodes):
         return nodes, nodes
-    from scipy.sparse.csgraph import connected_components  # it takes as long to import as many a fit
+    from scipy.sparse import csr_array  # here, because SciPy takes as long to import as many a fit
+    from scipy.sparse.csgraph import connected_components
 
     n, count = len(nodes), len(tails)
-    edges = sparse.csr_array((np.ones(count), (places[:count], places[count:])), shape=(n, n))
+    edges = csr_array((np.ones(count), (places[:count], places[count:])), shape=(n, n))
     _, component = connected_components(edges, directed=False)
     _, first = np.unique(component, return_index=True)
     return nodes[first[component]], nodes

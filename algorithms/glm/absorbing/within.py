@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 import bsp
 from bsp.algorithms.glm.absorbing.levels import Levels
@@ -30,7 +29,9 @@ class _Means:
     def __init__(self, levels: Levels, w: np.ndarray) -> None:
         self.levels = levels
         n = len(w)
-        self.sums = sparse.csr_array((w, (levels.codes, np.arange(n))), shape=(levels.count, n))
+        from scipy.sparse import csr_array  # here, because other fits do not wait for its import
+
+        self.sums = csr_array((w, (levels.codes, np.arange(n))), shape=(levels.count, n))
         total = levels.combined(np.bincount(levels.codes, w, levels.count)[:, None])
         self.inverse = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
 
