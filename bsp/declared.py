@@ -29,7 +29,7 @@ import numpy as np
 
 from bsp.abstract import table
 from bsp.abstract.array import owned, scalar, viewing
-from bsp.abstract.work import CACHED, Block, counter
+from bsp.abstract.work import CACHED, FLOPS, Block, counter
 from bsp.collectives.reductions import ALLREDUCE
 from bsp.cost.model import WORD, Cost, Machine
 from bsp.engine.task import Call
@@ -52,8 +52,9 @@ class Costs(ABC):
 
     @abstractmethod
     def work(
-        self, *, blas1: float = 0, blas2: float = 0, blas3: float = 0, elementwise: float = 0, nbytes: float = 0
-    ) -> None:
+        self, *, blas1: float = 0, blas2: float = 0, blas3: float = 0, elementwise: float = 0, functions: float = 0,
+        nbytes: float = 0,
+    ) -> None:  # fmt: skip
         """Declare computing by this process: flops by class (see `bsp.abstract.work`), and bytes read and written."""
 
     @abstractmethod
@@ -122,10 +123,11 @@ class Totals(Costs):
         self._held: float = 0
 
     def work(
-        self, *, blas1: float = 0, blas2: float = 0, blas3: float = 0, elementwise: float = 0, nbytes: float = 0
-    ) -> None:
+        self, *, blas1: float = 0, blas2: float = 0, blas3: float = 0, elementwise: float = 0, functions: float = 0,
+        nbytes: float = 0,
+    ) -> None:  # fmt: skip
         """See `Costs.work`; bytes cost nothing in McColl's model."""
-        self.cost += Cost(blas1 + blas2 + blas3 + elementwise, 0, 0)
+        self.cost += Cost(blas1 + blas2 + blas3 + elementwise + functions, 0, 0)
 
     def allreduce(self, count: int, dtype: Any = float) -> None:
         """See `Costs.allreduce`."""
@@ -163,10 +165,11 @@ class Reported(Costs):
         self.p, self.machine = proc.nprocs, proc.machine
 
     def work(
-        self, *, blas1: float = 0, blas2: float = 0, blas3: float = 0, elementwise: float = 0, nbytes: float = 0
-    ) -> None:
+        self, *, blas1: float = 0, blas2: float = 0, blas3: float = 0, elementwise: float = 0, functions: float = 0,
+        nbytes: float = 0,
+    ) -> None:  # fmt: skip
         """See `Costs.work`."""
-        for kernel, flops in (("blas1", blas1), ("blas2", blas2), ("blas3", blas3), ("elementwise", elementwise)):
+        for kernel, flops in zip(FLOPS, (blas1, blas2, blas3, elementwise, functions), strict=True):
             if flops:
                 counter.flops(kernel, flops)
         if nbytes:

@@ -22,7 +22,7 @@ import numpy as np
 from bsp.algorithms.glm import path as paths
 from bsp.algorithms.glm.absorbing.absorb import check_absorbing, columns_of, solve_absorbing
 from bsp.algorithms.glm.conventions import Conventions
-from bsp.algorithms.glm.cost import A_ROW, cost
+from bsp.algorithms.glm.cost import cost, for_predictors
 from bsp.algorithms.glm.data.inputs import Column, Rows
 from bsp.algorithms.glm.data.preparing import Given, Prepared, prepared
 from bsp.algorithms.glm.errors import DataError, agreed
@@ -54,7 +54,7 @@ def _of_score(
     X, _, _, offset = parted(X, y, sample_weight, offset)
     found = model._linear(X, offset)
     for count in sums:
-        costs.work(elementwise=A_ROW * len(found.eta))
+        costs.work(**for_predictors(len(found.eta)))
         if found.dealt:
             agreed(lambda: None)
             costs.allreduce(count)
@@ -73,7 +73,7 @@ def _of_residuals(
     """Declare the cost of `residuals`: of dealt rows a superstep of agreement."""
     X, _, _, offset = parted(X, y, sample_weight, offset)
     found = model._linear(X, offset)
-    costs.work(elementwise=A_ROW * len(found.eta))
+    costs.work(**for_predictors(len(found.eta)))
     if found.dealt:
         agreed(lambda: None)
     return found.mapped(lambda eta: eta)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bsp.abstract.table import WEIGHTS
+from bsp.abstract.table import FUNCTIONS, WEIGHTS
 from bsp.arrays.expressions.graph import DType, Kind, Operation, kind_of
 from bsp.errors import ShapeError
 
@@ -26,13 +26,16 @@ class Elementwise(Operation):
     resolve : `resolve(*kinds)` returns the dtype of the result.
     loop : `loop(*kinds)` returns the dtypes in which a ufunc computes; None for other operations.
     weight : flops for an element of a real dtype, by the table of predictions.
+    function : whether it is an exponential, a logarithm or the like, whose flops are a class of their own.
     """
 
     def __init__(
-        self, name: str, call: Callable[..., Any], resolve: Resolve, loop: Loop | None = None, weight: float = 1
-    ) -> None:
+        self, name: str, call: Callable[..., Any], resolve: Resolve, loop: Loop | None = None, weight: float = 1,
+        function: bool = False,
+    ) -> None:  # fmt: skip
         self.name = name
         self.weight = weight
+        self.function = function
         self.call = call
         self.resolve = resolve
         self.loop = loop  # returns dtypes of arguments, then of results
@@ -91,8 +94,9 @@ def of_ufunc(ufunc: np.ufunc, output: int = 0, dtype: DType | None = None, casti
         if not plain and ufunc.nout == 1:
             call = _typed(ufunc, dtype, casting)
         loop = _loop_of(ufunc, dtype, casting)
-        weight = WEIGHTS.get(ufunc.__name__, 1)
-        found = Elementwise(name, call, lambda *kinds: loop(*kinds)[ufunc.nin + output], loop, weight)
+        function = ufunc.__name__ in FUNCTIONS
+        weight = (FUNCTIONS if function else WEIGHTS).get(ufunc.__name__, 1)
+        found = Elementwise(name, call, lambda *kinds: loop(*kinds)[ufunc.nin + output], loop, weight, function)
         _of_ufunc[key] = found
     return found
 

@@ -52,6 +52,13 @@ def charge(kernel: str, flops: float, arrays: Iterable[Any]) -> None:
     counter.moved(sum(array.nbytes for array in arrays if array.size > CACHED))
 
 
+def charge_program(program: Program, points: int, arrays: Iterable[Any]) -> None:
+    """Count the operations of a program for so many points, functions in their own class; memory as `charge`."""
+    if program.functions:
+        charge("functions", points * program.functions, [])
+    charge("elementwise", points * (program.operations - program.functions), arrays)
+
+
 def _in_columns(arrays: Sequence[Any], shape: Shape) -> bool:
     """Return whether all operands of this shape are stored by columns, as transposed ones are.
 
@@ -123,7 +130,7 @@ class Map:
 
     def flops(self, points: np.ndarray) -> np.ndarray:
         """Return the operations for so many points."""
-        return points * len(self.program.code)
+        return points * self.program.operations
 
     def temporary(self, points: int, tasks: Layout) -> int:
         """Return an upper bound on the bytes used besides regions and results."""
@@ -142,7 +149,7 @@ class Map:
                 found[task.at] = self._block(room, task, [room.params[k] for k in self.program.params])
             else:
                 out = found[task.at] = room.empty(task.shape, self.dtype)
-                charge("elementwise", out.size * len(self.program.code), [*task.regions, out])
+                charge_program(self.program, out.size, [*task.regions, out])
         return found
 
     def _block(self, room: Room, task: StageTask, params: Sequence[Any]) -> Any:
@@ -226,7 +233,7 @@ class Fold:
 
     def flops(self, points: np.ndarray) -> np.ndarray:
         """Return the operations for so many points."""
-        return points * (len(self.program.code) + 1)
+        return points * (self.program.operations + 1)
 
     def temporary(self, points: int, tasks: Layout) -> int:
         """Return an upper bound on the bytes of buffers and of temporaries while a piece is folded."""
@@ -267,8 +274,9 @@ class Fold:
                 continue
             total = room.empty(kept_shape, partial)
             if prod(shape):
-                kernel = "elementwise" if self.program.code else "blas1"
-                charge(kernel, prod(shape) * (len(self.program.code) + 1), task.regions)
+                charge("elementwise" if self.program.code else "blas1", prod(shape), task.regions)
+                if self.program.code:
+                    charge_program(self.program, prod(shape), [])
             if self.final is not None:
                 total = room.empty(kept_shape, self.final)
             elif self.slots.labels:
@@ -535,7 +543,7 @@ class Product:
         if tasks.table is not None:
             return float(2 * tasks.held(int(tasks.owner.max(initial=0)) + 1).max(initial=0))
         computed = sum(
-            len(program.code) * prod(map(part, labels))
+            program.operations * prod(map(part, labels))
             for program, labels in zip(self.programs, self.factors, strict=True)
         )
         return float(sum(2 * prod(map(part, {*a, *b})) for _, _, a, b, _ in self.path) + computed)
@@ -632,7 +640,7 @@ class Product:
         shape = task.shape
         for program, labels in zip(self.programs, self.factors, strict=True):
             if program.code:
-                charge("elementwise", prod(shape[label] for label in labels) * len(program.code), [])
+                charge_program(program, prod(shape[label] for label in labels), [])
         out = room.empty(tuple(shape[label] for label in self.out), self.dtype)
         for _, _, left, right, _ in self.path:
             sizes = [prod(shape[label] for label in {*a} - {*b}) for a, b in ((left, right), (right, left))]

@@ -13,7 +13,7 @@ import numpy as np
 
 from bsp.arrays.expressions.graph import Blocks, DType, Placement
 from bsp.arrays.expressions.layout import Layout
-from bsp.arrays.kernels.kernels import Room, StageTask, charge
+from bsp.arrays.kernels.kernels import Room, StageTask, charge_program
 from bsp.arrays.kernels.programs import PIECE, Program, part, run_in_pieces
 from bsp.arrays.kernels.shared_errors import current
 
@@ -49,7 +49,7 @@ class Overlay:
     def flops(self, points: np.ndarray) -> np.ndarray:
         """Return the operations for so many points of the result: those of the layers, on average."""
         whole = max(1, sum(prod(layer.layout.shape) for layer in self.layers))
-        operations = sum(prod(layer.layout.shape) * len(layer.program.code) for layer in self.layers)
+        operations = sum(prod(layer.layout.shape) * layer.program.operations for layer in self.layers)
         return points * (operations / whole)
 
     def temporary(self, points: int, tasks: Layout) -> int:
@@ -70,7 +70,7 @@ class Overlay:
         """Return blocks without values and count the work, as `Kernel.declared` requires."""
 
         def fill(program: Program, arrays: Sequence[Any], out: Any) -> None:
-            charge("elementwise", out.size * len(program.code), [*arrays, out])
+            charge_program(program, out.size, [*arrays, out])
 
         return {task.at: self._block(room, task, fill) for task in tasks}
 

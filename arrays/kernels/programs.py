@@ -33,6 +33,7 @@ class Program:
     """Straight-line code over `arrays` array registers, then those of `params`, then one for each instruction.
 
     result : the number of the register that holds the result.
+    operations : for an element; an exponential or the like counts as many as it has flops.
     """
 
     def __init__(self, arrays: int, params: tuple[int, ...], code: tuple[Instruction, ...], result: int) -> None:
@@ -42,6 +43,8 @@ class Program:
         self.result = result
         self.first = arrays + len(params)
         self.buffers, self.slots = self._allocate()
+        self.functions = sum(step.op.weight for step in code if step.op.function)  # their flops for an element
+        self.operations = self.functions + sum(not step.op.function for step in code)
         self.fallible = any(step.op.name.startswith("power") and step.dtype.kind == "i" for step in code)
 
     @property

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from bsp.abstract.table import complexity
+from bsp.abstract.work import rate_of
 from bsp.arrays.expressions import layout as layouts
 from bsp.arrays.expressions.graph import (
     PARAM,
@@ -90,22 +91,31 @@ class Prices:
     def __init__(self, machine: Machine, nprocs: int) -> None:
         rates = machine.rates
         self.flop = machine.r / rates["elementwise"] if rates else 1.0  # flop-times of an elementwise operation
+        self._of_function = machine.r / rate_of(rates, "functions") if rates else 1.0  # of a flop of a function
         self._byte = machine.r / rates["bandwidth"] if "bandwidth" in rates else _WORD / WORD
         self._stage = _STAGE * machine.r
         self._nprocs = nprocs
 
+    def work(self, op: Elementwise, dtype: DType) -> float:
+        """Return the flop-times of an operation for an element."""
+        return (self._of_function if op.function else self.flop) * op.weight * complexity(dtype)
+
+    def of_program(self, program: Program) -> float:
+        """Return the flop-times of a program for an element."""
+        return self.flop * (program.operations - program.functions) + self._of_function * program.functions
+
     def stores(self, node: Node, work: float, points: int) -> bool:
         """Return whether to compute an operand once in a stage of its own: its work, a write, a read, and the stage.
 
-        work : operations for each element of the operand.
+        work : flop-times for each element of the operand.
         points : points of the stage that uses it, for each of which it would be computed.
         """
         size = node.kind.size
         if size >= points:
             return False
         own = size if size <= layouts.REPLICATED_SIZE else size / self._nprocs
-        fused = self.flop * work * points / self._nprocs
-        return own * (self.flop * work + 2 * self._byte * node.kind.dtype.itemsize) + self._stage < fused
+        fused = work * points / self._nprocs
+        return own * (work + 2 * self._byte * node.kind.dtype.itemsize) + self._stage < fused
 
 
 class Fusion:
@@ -228,7 +238,7 @@ def _decided(graph: ExpressionGraph, prices: Prices | None) -> tuple[list[bool],
     roots = set(graph.roots)
     users: list[list[tuple[Any, bool]]] = [[] for _ in range(count)]  # by node: (group, through a view)
     length = [0] * count
-    work = [0.0] * count  # operations for each element, if everything is fused
+    work = [0.0] * count  # flop-times for each element, if everything is fused
     points: dict[Any, int] = {None: 0}  # by group, the points for which its program is computed
     inline = [False] * count
     plain = True
@@ -238,8 +248,8 @@ def _decided(graph: ExpressionGraph, prices: Prices | None) -> tuple[list[bool],
         if isinstance(op, (Elementwise, ViewOperation)):
             length[i] = 1 + sum(length[positions[arg]] for arg in nodes[i].args)
             work[i] = sum(work[positions[arg]] for arg in nodes[i].args)
-            if isinstance(op, Elementwise):
-                work[i] += op.weight * complexity(nodes[i].kind.dtype)
+            if isinstance(op, Elementwise) and prices is not None:
+                work[i] += prices.work(op, nodes[i].kind.dtype)
             if length[i] > LONGEST:
                 length[i], work[i] = 0, 0.0
     for i in reversed(range(count)):

@@ -113,7 +113,7 @@ class Planner:
             if isinstance(node.op, Reduce) and (node.op.how is MEAN or isinstance(node.op.how, Moments)):
                 key = (graph.positions[node.args[0]], node.op.axes)
                 self._of_moments[key] = self._of_moments.get(key, 0) + 1
-        self._elementwise = prices.flop
+        self._prices = prices
 
     def plan(self, gather: int) -> Plan:
         """Return the plan of the whole graph.
@@ -196,7 +196,7 @@ class Planner:
         shape, dtype = node.kind.shape, node.kind.dtype
         operand = self.fusion.operand(node, identity(len(shape)), self.root, here=True)
         labels = tuple(range(len(shape)))
-        work = max(1.0, self._elementwise * len(operand.program.code))
+        work = max(1.0, self._prices.of_program(operand.program))
         spec = Spec(shape, operand.refs, labels, (), work, dtype.itemsize)
         tasks, pattern = self.placer.placed(spec)
         kernel = Map(operand.program, dtype, [expansion(ref, labels) for ref in operand.refs])
@@ -222,7 +222,7 @@ class Planner:
         else:
             ref = Ref(self.root(self.graph.positions[arg]), view)
             operand = FusedOperand(Program(1, (), (), 0), (ref,), dtype)
-        work = max(1.0, self._elementwise * len(operand.program.code))
+        work = max(1.0, self._prices.of_program(operand.program))
         spec = Spec(shape, operand.refs, labels, (), work, dtype.itemsize)
         tasks, pattern = self.placer.placed(spec)
         expand = [expansion(ref, labels) for ref in operand.refs]
@@ -254,7 +254,7 @@ class Planner:
         operand = self.fusion.operand(arg, identity(len(extents)), self.root)
         labels = tuple(range(len(extents)))
         out = tuple(label for label in labels if label not in over)
-        work = self._elementwise * (len(operand.program.code) + 1)
+        work = self._prices.of_program(operand.program) + self._prices.flop
         held = how.partial(arg.kind.dtype)
         spec = Spec(extents, operand.refs, out, over, work, held.itemsize, _sides(operand.refs, out, over))
         tasks, pattern = self.placer.placed(spec)

@@ -29,7 +29,7 @@ from bsp.abstract.probe import (
     representative,
     shape_text,
 )
-from bsp.abstract.table import TABLE, complexity, not_counted, product, product_kernel, rule, weight
+from bsp.abstract.table import TABLE, complexity, kernel_of, not_counted, product, product_kernel, rule, weight
 from bsp.abstract.work import CACHED, counter
 
 _BOOL = np.dtype(bool)
@@ -112,12 +112,12 @@ def _sequence(values: Any) -> tuple[Shape, set[DType]]:
 
 
 @lru_cache(maxsize=1 << 14)
-def promoted(ufunc: np.ufunc, *keys: Key, **options: Any) -> tuple[tuple[DType, ...], float]:
-    """Return the dtypes of a ufunc's results, and its flops an element."""
+def promoted(ufunc: np.ufunc, *keys: Key, **options: Any) -> tuple[tuple[DType, ...], float, str]:
+    """Return the dtypes of a ufunc's results, its flops an element, and their class."""
     found = outcome(ufunc, *keys, **options)
     types: tuple[DType, ...] = found if isinstance(found, tuple) else (found,)
     computed = [key for key in keys if isinstance(key, np.dtype)]
-    return types, max(weight(ufunc, each) for each in (*types, *computed))
+    return types, max(weight(ufunc, each) for each in (*types, *computed)), kernel_of(ufunc)
 
 
 def call(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
@@ -129,20 +129,19 @@ def call(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
             a, b = inputs
             a_key, a_shape = (a._key, a._shape) if type(a) is AbstractArray else described(a)
             b_key, b_shape = (b._key, b._shape) if type(b) is AbstractArray else described(b)
-            types, price = promoted(ufunc, a_key, b_key)
+            types, price, kernel = promoted(ufunc, a_key, b_key)
             if a_shape == b_shape or not b_shape:
                 shape = a_shape
             else:
                 shape = broadcast(a_shape, b_shape) if a_shape else b_shape
         else:
             operands = [described(value) for value in inputs]
-            types, price = promoted(ufunc, *[key for key, _ in operands])
+            types, price, kernel = promoted(ufunc, *[key for key, _ in operands])
             shape = operands[0][1] if len(operands) == 1 else broadcast(*[shape for _, shape in operands])
     except Foreign:
         return NotImplemented
     size = prod(shape)
-    counter.elementwise += price * size
-    counter.calls += 1
+    counter.flops(kernel, price * size)
     if size > CACHED:  # too large for a cache: the operands are read from memory, and the results written to it
         counter.bytes += (len(inputs) + len(types)) * size * types[0].itemsize
     if len(types) == 1:
@@ -193,9 +192,9 @@ def _with_options(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, An
             raise value_needed("a result in a real NumPy array", result(target.shape, target.dtype), DATA)
     if out is not None:
         into_types = tuple(None if target is None else target._dtype for target in targets)
-        types, price = _promoted_into(ufunc, tuple(keys), into_types, **kwargs)
+        types, price, kernel = _promoted_into(ufunc, tuple(keys), into_types, **kwargs)
     else:
-        types, price = promoted(ufunc, *keys, **kwargs)
+        types, price, kernel = promoted(ufunc, *keys, **kwargs)
     shape = broadcast(*[shape for _, shape in operands])
     if where is not True:
         shape = broadcast(shape, described(where)[1])
@@ -208,8 +207,7 @@ def _with_options(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, An
                 )
             shape = target._shape
     size = prod(shape)
-    counter.elementwise += price * size
-    counter.calls += 1
+    counter.flops(kernel, price * size)
     if size > CACHED:
         counter.bytes += (len(operands) + len(types)) * size * types[0].itemsize
     results = tuple(
@@ -221,14 +219,14 @@ def _with_options(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, An
 @lru_cache(maxsize=1 << 12)
 def _promoted_into(
     ufunc: np.ufunc, keys: tuple[Key, ...], out: tuple[DType | None, ...], **options: Any
-) -> tuple[tuple[DType, ...], float]:
+) -> tuple[tuple[DType, ...], float, str]:
     """Return `promoted` for results that go into arrays of given dtypes; raises NumPy's casting errors."""
     targets = tuple(None if dtype is None else np.zeros(1, dtype) for dtype in out)
     with np.errstate(all="ignore"):
         given = ufunc(*map(representative, keys), out=targets, **options)
     types = tuple(part.dtype for part in (given if isinstance(given, tuple) else (given,)))
     computed = [key for key in keys if isinstance(key, np.dtype)]
-    return types, max(weight(ufunc, each) for each in (*types, *computed))
+    return types, max(weight(ufunc, each) for each in (*types, *computed)), kernel_of(ufunc)
 
 
 def _outer(ufunc: np.ufunc, a: Any, b: Any, **kwargs: Any) -> Any:
@@ -256,8 +254,8 @@ def _at(ufunc: np.ufunc, target: Any, indices: Any, *values: Any) -> None:
             raise ValueError(
                 f"array is not broadcastable to correct shape: {shape_text(shape)} to {shape_text(region)}"
             )
-    _, price = promoted(ufunc, *keys)
-    counter.flops("elementwise", price * prod(region))
+    _, price, kernel = promoted(ufunc, *keys)
+    counter.flops(kernel, price * prod(region))
 
 
 # ----------------------------------------------------------------------- reduce, accumulate, reduceat

@@ -32,6 +32,10 @@ WEIGHTS: dict[str, float] = {
     **dict.fromkeys(("divide", "floor_divide", "remainder", "fmod", "reciprocal", "sqrt"), 4),
     "divmod": 8,  # a division and a remainder
     "hypot": 7,  # two products, a sum, a root
+    **dict.fromkeys(("gcd", "lcm"), 32),  # Euclid: at most one division for each 0.7 bits; an average
+}
+# the same of functions, whose flops are a class of their own
+FUNCTIONS: dict[str, float] = {
     **dict.fromkeys(
         (
             "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "sin", "cos", "tan", "arcsin", "arccos",
@@ -41,7 +45,6 @@ WEIGHTS: dict[str, float] = {
     ),
     **dict.fromkeys(("power", "float_power"), 17),  # exp(y log x)
     **dict.fromkeys(("logaddexp", "logaddexp2"), 18),  # max, difference, exp, log1p, sum
-    **dict.fromkeys(("gcd", "lcm"), 32),  # Euclid: at most one division for each 0.7 bits; an average
 }  # fmt: skip
 RANDOM = 8  # flops a random number
 BLAS_KINDS = "fdFD"
@@ -50,7 +53,12 @@ BLAS_KINDS = "fdFD"
 @lru_cache(maxsize=1 << 12)
 def weight(ufunc: np.ufunc, dtype: DType) -> float:
     """Return the flops an element of a ufunc that computes in this dtype."""
-    return WEIGHTS.get(ufunc.__name__, 1) * complexity(dtype)
+    return (FUNCTIONS.get(ufunc.__name__) or WEIGHTS.get(ufunc.__name__, 1)) * complexity(dtype)
+
+
+def kernel_of(ufunc: np.ufunc) -> str:
+    """Return the class of a ufunc's flops."""
+    return "functions" if ufunc.__name__ in FUNCTIONS else "elementwise"
 
 
 def complexity(dtype: DType) -> int:

@@ -7,6 +7,8 @@ large arrays:
   factorisations;
 - elementwise: flops of everything that visits its elements one by one: ufuncs, sorting (comparisons), Fourier
   transforms, random numbers, and products of dtypes that BLAS does not have;
+- functions: flops of exponentials, logarithms, trigonometric functions and powers, of which processors with wide
+  vectors make several times as many a second as others that add and multiply as fast;
 - bytes: read and written by operations that compute nothing: copies, gathers, fills;
   and, beside their flops, by elementwise operations on arrays that no cache holds;
 - calls: NumPy operations of any class, for prices that include the overhead of a call.
@@ -21,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 
 CACHED = 1 << 17  # elements: a result that is larger comes from memory and goes there
-FLOPS = ("blas1", "blas2", "blas3", "elementwise")
+FLOPS = ("blas1", "blas2", "blas3", "elementwise", "functions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class Work:
     blas2: float = 0
     blas3: float = 0
     elementwise: float = 0
+    functions: float = 0
     bytes: float = 0
     calls: int = 0
     upper_bound: bool = False
@@ -39,7 +42,7 @@ class Work:
     @property
     def flops(self) -> float:
         """The flops of all classes together."""
-        return self.blas1 + self.blas2 + self.blas3 + self.elementwise
+        return self.blas1 + self.blas2 + self.blas3 + self.elementwise + self.functions
 
     def __add__(self, other: Work) -> Work:
         return Work(
@@ -47,6 +50,7 @@ class Work:
             self.blas2 + other.blas2,
             self.blas3 + other.blas3,
             self.elementwise + other.elementwise,
+            self.functions + other.functions,
             self.bytes + other.bytes,
             self.calls + other.calls,
             self.upper_bound or other.upper_bound,
@@ -55,12 +59,18 @@ class Work:
     def seconds(self, rates: Mapping[str, float]) -> float:
         """Return the predicted time: the sum of amount / rate over the classes.
 
-        rates : flop/s of 'blas1', 'blas2', 'blas3', 'elementwise'; one may be absent if nothing of its class
-            was counted.  'bytes' (byte/s) and 'calls' (1/s) cost nothing where absent.
+        rates : flop/s of 'blas1', 'blas2', 'blas3', 'elementwise', 'functions'; one may be absent if nothing of its
+            class was counted, and functions are as fast as elementwise work where they have no rate of their own.
+            'bytes' (byte/s) and 'calls' (1/s) cost nothing where absent.
         """
-        total = sum(amount / rates[name] for name in FLOPS if (amount := getattr(self, name)))
+        total = sum(amount / rate_of(rates, name) for name in FLOPS if (amount := getattr(self, name)))
         total += sum(getattr(self, name) / rates[name] for name in ("bytes", "calls") if name in rates)
         return float(total)
+
+
+def rate_of(rates: Mapping[str, float], kind: str) -> float:
+    """Return flop/s of a class of work; machines that were measured by older versions have none for functions."""
+    return rates["elementwise"] if kind == "functions" and kind not in rates else rates[kind]
 
 
 class HeldMemory:
@@ -98,7 +108,7 @@ class Counter:
     beginning.
     """
 
-    __slots__ = ("account", "blas1", "blas2", "blas3", "bytes", "calls", "elementwise", "upper_bound")
+    __slots__ = ("account", "blas1", "blas2", "blas3", "bytes", "calls", "elementwise", "functions", "upper_bound")
 
     def __init__(self) -> None:
         self.account = HeldMemory()
@@ -110,6 +120,7 @@ class Counter:
         self.blas2: float = 0
         self.blas3: float = 0
         self.elementwise: float = 0
+        self.functions: float = 0
         self.bytes: float = 0
         self.calls = 0
         self.upper_bound = False

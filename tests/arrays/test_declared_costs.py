@@ -13,6 +13,7 @@ import bsp.arrays as ba
 from bsp.arrays.sorting import grouping
 
 N = 6000
+MANY = 400_000  # so many that each process has its share
 
 
 def vector(n: int = N) -> Any:
@@ -165,3 +166,24 @@ def test_a_run_without_values_takes_numpys_positions_and_edges_without_values() 
     seen: list[Any] = []
     bsp.predict(main, nprocs=2, machine=bsp.Machine(p=2), abstract=True)
     assert seen == [[(300,), (N,), (29,), (300,)]] * 2
+
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "elementwise": lambda x: (np.exp(x) + 1).persist(),
+    "summed": lambda x: np.exp(x).sum().persist(),
+    "beside a product": lambda x: (np.exp(x) @ x).persist(),
+    "in parts": lambda x: ba.stack([np.exp(x), x], axis=1).persist(),
+}
+
+
+@pytest.mark.parametrize("name", list(FUNCTIONS))
+def test_functions_take_the_time_that_the_machines_rate_of_functions_says(name: str) -> None:
+    def seconds(functions: float) -> float:
+        rates = dict.fromkeys(("blas1", "blas2", "blas3", "elementwise", "bandwidth"), 1e9) | {"functions": functions}
+
+        def main(proc: bsp.Process) -> None:
+            FUNCTIONS[name](ba.ones(MANY).persist())
+
+        return bsp.predict(main, nprocs=2, machine=bsp.Machine(p=2, rates=rates), abstract=True).seconds
+
+    assert seconds(8e6) - seconds(8e9) == pytest.approx(MANY / 2 * (1e-6 - 1e-9))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bsp.algorithms.glm.cost import A_ROW, FitCosts
+from bsp.algorithms.glm.cost import FitCosts, for_predictors
 from bsp.algorithms.glm.problem import CLUSTERED, Model, Rows, Solution
 from bsp.algorithms.glm.solvers.newton import USUAL
 from bsp.cost.model import DEFAULT, Cost, Machine
@@ -107,10 +107,10 @@ class _AbsorbingCosts:
         """Declare the points with k columns, and one deviance after each step."""
         for point in range(iterations + 1):
             if point:
-                self.costs.work(elementwise=A_ROW * self.n)
+                self.costs.work(**for_predictors(self.n))
                 self.costs.allreduce(1)
             self._within(k + 1, projections)
-            self.costs.work(blas2=4.0 * self.n * k, elementwise=A_ROW * self.n)
+            self.costs.work(blas2=4.0 * self.n * k, **for_predictors(self.n))
             self.costs.squaring(float(self.n) * k * k, k)
             self.costs.allreduce(6 + k + k * (k + 1) // 2)
 

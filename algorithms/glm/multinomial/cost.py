@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from bsp.algorithms.glm.cost import A_ROW, VECTORS, FitCosts
+from bsp.algorithms.glm.cost import VECTORS, FitCosts, for_predictors
 from bsp.algorithms.glm.problem import Model, Rows, Solution
 from bsp.algorithms.glm.solvers.newton import USUAL
 from bsp.algorithms.glm.solvers.passes import chunk_length
@@ -64,14 +64,14 @@ class _ClassCosts(FitCosts):
 
     def survey(self, iterates: bool = False) -> None:
         """Declare the survey: responses, class sizes and some rows."""
-        self.costs.work(elementwise=A_ROW * self.n)
+        self.costs.work(**for_predictors(self.n))
         self.costs.allreduce(4 + self.classes + 2 * self.k)
 
     def inference(self) -> None:
         """Declare one more pass, and the sum of Pearson's chi² and the matrices still missing."""
         n, d = self.n, self.d
         self.costs.work(
-            blas2=2.0 * n * d, blas3=d**3 / 3 * bool(self.wanted), elementwise=A_ROW * n * self.classes,
+            blas2=2.0 * n * d, blas3=d**3 / 3 * bool(self.wanted), **for_predictors(n * self.classes),
             nbytes=8.0 * n * self.k,
         )  # fmt: skip
         if self.missing:

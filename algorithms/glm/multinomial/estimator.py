@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from bsp.algorithms.glm.conventions import Conventions
-from bsp.algorithms.glm.cost import A_ROW
+from bsp.algorithms.glm.cost import for_predictors
 from bsp.algorithms.glm.data.inputs import Column, Rows
 from bsp.algorithms.glm.data.preparing import Given, Prepared, prepared
 from bsp.algorithms.glm.errors import DataError, agreed
@@ -37,7 +37,7 @@ def _of_score(costs: Costs, model: MultinomialRegression, X: Any, y: Any, sample
     """Declare the cost of `score`: of dealt rows a superstep of agreement and one of the sum."""
     X, *_ = parted(X, y, sample_weight)
     found = model._linear(X)
-    costs.work(elementwise=A_ROW * found.eta.size)
+    costs.work(**for_predictors(found.eta.size))
     if found.dealt:
         agreed(lambda: None)
         costs.allreduce(2)

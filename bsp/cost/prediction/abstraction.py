@@ -11,6 +11,7 @@ import numpy as np
 from bsp.abstract import HeldMemory, abstract_generator, abstract_numpy, carried, counter, expectation
 from bsp.abstract.array import owned
 from bsp.abstract.elementwise import from_sequence, holds_abstract
+from bsp.abstract.work import FLOPS
 from bsp.cost.model import Machine
 from bsp.values import payload
 from bsp.values.effects import Effect, Send
@@ -90,5 +91,5 @@ class Abstraction:
 def _rates(machine: Machine) -> Mapping[str, float]:
     """Return flop/s by class of work; without measured rates all work has rate r, and memory traffic is free."""
     if not machine.rates:
-        return dict.fromkeys(("blas1", "blas2", "blas3", "elementwise"), machine.r)
+        return dict.fromkeys(FLOPS, machine.r)
     return {**machine.rates, "bytes": machine.rates["bandwidth"]}

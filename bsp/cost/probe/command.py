@@ -17,6 +17,7 @@ import psutil
 import bsp
 from bsp.cost.machine_file import (
     FORMAT,
+    RATES,
     READY_MADE,
     VERSION,
     Profile,
@@ -142,8 +143,7 @@ def _profile(
     """
     r = busy["blas1"]
     outer = list(fits.values())[-1]
-    kinds = ("blas1", "blas2", "blas3", "elementwise", "bandwidth")
-    slowdown = max(1.0, math.prod(alone[kind] / busy[kind] for kind in kinds) ** (1 / len(kinds)))
+    slowdown = max(1.0, math.prod(alone[kind] / busy[kind] for kind in RATES) ** (1 / len(RATES)))
     slots = [host.slots for host in from_option(hosts)] if hosts else [elements]
     alike = slots[0] if len(set(slots)) == 1 else slots
     memory = psutil.virtual_memory().total / slots[0]
@@ -165,8 +165,8 @@ def _profile(
             "p": elements, "r": r, "memory": memory, "slowdown": slowdown,
             **{term.name: outer.rates[term.name] * r for term in OF_MACHINE},
         },
-        "rates": {kind: busy[kind] for kind in kinds},
-        "alone": {kind: alone[kind] for kind in kinds},
+        "rates": {kind: busy[kind] for kind in RATES},
+        "alone": {kind: alone[kind] for kind in RATES},
         "levels": [level(*known) for known in fits.items()],
         "intervals": {name: [low * r, high * r] for name, (low, high) in outer.intervals.items()},
         "measured": {

@@ -7,6 +7,8 @@ from time import perf_counter
 
 import numpy as np
 
+from bsp.abstract.table import FUNCTIONS
+
 _COPIED = 32 << 20  # bytes: far beyond the caches
 
 
@@ -22,11 +24,16 @@ def kernels() -> dict[str, tuple[Callable[[], object], float]]:
         np.multiply(x, y, out=z)
         np.add(z, x, out=z)
 
+    def functions() -> None:
+        np.exp(x, out=z)
+        np.log(z, out=z)
+
     return {
         "blas1": (lambda: x @ y, 2.0 * x.size),
         "blas2": (lambda: a @ v, 2.0 * a.size),
         "blas3": (lambda: np.matmul(b, b, out=c), 2.0 * 256**3),
         "elementwise": (elementwise, 2.0 * x.size),
+        "functions": (functions, (FUNCTIONS["exp"] + FUNCTIONS["log"]) * x.size),
         "bandwidth": (lambda: big + 1.0, 2.0 * _COPIED),  # as in NumPy expressions: the result is in new memory
     }
 

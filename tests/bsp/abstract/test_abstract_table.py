@@ -362,8 +362,8 @@ PRICES: list[tuple[str, Callable[..., Any], tuple[Any, ...], str, float]] = [
     ("broadcast", np.add, (ONES((3, 1)), ONES(4)), "elementwise", 12),
     ("divide", np.divide, (TALL, 2.0), "elementwise", 4 * 60),
     ("sqrt", np.sqrt, (TALL,), "elementwise", 4 * 60),
-    ("exp", np.exp, (TALL,), "elementwise", 8 * 60),
-    ("power", np.power, (TALL, 3.5), "elementwise", 17 * 60),
+    ("exp", np.exp, (TALL,), "functions", 8 * 60),
+    ("power", np.power, (TALL, 3.5), "functions", 17 * 60),
     ("square", lambda x: x**2, (TALL,), "elementwise", 60),
     ("complex", np.multiply, (C, C), "elementwise", 4 * 16),
     ("at", lambda x: np.add.at(x, np.array([1, 1, 2]), 1.0), (V,), "elementwise", 3),
@@ -446,6 +446,13 @@ def test_work_adds_up_and_is_priced_by_rates() -> None:
     with pytest.raises(KeyError):
         Work(blas2=1).seconds(rates)
     assert log2(8) == 3 and one.flops == 18
+
+
+def test_functions_have_a_rate_of_their_own_or_that_of_elementwise_work() -> None:
+    done = work(lambda x: np.exp(x) + np.log(x), TALL)
+    assert (done.elementwise, done.functions, done.flops) == (60, 2 * 8 * 60, 17 * 60)
+    assert done.seconds({"elementwise": 60.0}) == 1 + 16
+    assert done.seconds({"elementwise": 60.0, "functions": 30.0}) == 1 + 32
 
 
 def test_memory_peaks_are_kept_by_account() -> None:
