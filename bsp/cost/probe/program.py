@@ -10,6 +10,7 @@ import ctypes
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 from time import perf_counter
 
 import numpy as np
@@ -23,6 +24,7 @@ SIZES = (8, 64, 512, 4096, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 <
 FINE = 4096  # words put one by one
 INSIDE = 8  # processes of an element for the traffic inside it
 _LEAST_ROUNDS = 8
+_RATE = 0.02  # seconds in which a rate is measured in a round
 _SAMPLE = 2e-3  # seconds that one measurement of a point lasts, about
 _SMALL = 64 << 10  # bytes in the largest block whose copy into a buffer takes little time
 _SCRATCH = 1 << 17  # words that a process computes on between boundaries: a megabyte
@@ -57,7 +59,7 @@ POINTS = (
 
 @dataclass
 class Measured:
-    """The result of the program: flop/s with all elements busy, and a fit for each level."""
+    """The result of the program: flop/s with all elements busy, as in most rounds, and a fit for each level."""
 
     rates: dict[str, float]
     inside: FittedRates | None
@@ -74,7 +76,7 @@ def measure(proc: Process, budget: float, live: bool, inside_too: bool = True) -
     inside_too : measure the level inside an element too, beside that between elements.
     """
     told = _Progress(live and proc.pid == 0, budget)
-    busy = _rates_all_busy(proc)
+    busy: list[dict[str, float]] = []
     order = np.random.default_rng(1)  # the same on every process
     outer = _Bench(proc) if proc.nprocs > 1 else None
     between: list[list[float]] = []
@@ -83,6 +85,7 @@ def measure(proc: Process, budget: float, live: bool, inside_too: bool = True) -
     began, tight, rounds = perf_counter(), False, 0
     while True:
         turns = order.permutation(len(POINTS)).tolist()
+        busy.append(_rates_all_busy(proc))
         if outer is not None:
             between.append(_round(outer, turns, proc))
         if inside_too:
@@ -106,13 +109,14 @@ def measure(proc: Process, budget: float, live: bool, inside_too: bool = True) -
     told.end()
     if proc.pid != 0:
         return None
-    return Measured(busy, *fits, rounds, tight)
+    typical = {kind: median(each[kind] for each in busy) for kind in busy[0]}
+    return Measured(typical, *fits, rounds, tight)
 
 
 def _rates_all_busy(proc: Process) -> dict[str, float]:
     """Return by class the rate of the slowest element while all compute the same."""
     proc.sync()
-    mine = rates(0.15)
+    mine = rates(_RATE)
     slowest = proc.allreduce(np.array(list(mine.values())), op="min")
     return dict(zip(mine, slowest.tolist(), strict=True))
 

@@ -1,8 +1,13 @@
-"""The computing speed of one element: flop/s by class of work, the best of many short measurements."""
+"""The computing speed of one element: flop/s by class of work, the median of many short measurements.
+
+The median, not the best: jobs take their time from the machine as it is, whose processors may be slowed by heat, by
+other work, or by a host that gives them less, for some of the time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from statistics import median
 from time import perf_counter
 
 import numpy as np
@@ -39,16 +44,17 @@ def kernels() -> dict[str, tuple[Callable[[], object], float]]:
 
 
 def rate(run: Callable[[], object], amount: float, seconds: float = 0.02) -> float:
-    """Return the best rate of many runs within `seconds`; one run has this `amount` of work."""
+    """Return the median rate of many runs within `seconds`; one run has this `amount` of work."""
     run()
-    best, end = float("inf"), perf_counter() + seconds
-    while perf_counter() < end:
-        repeat = max(1, int(2e-4 / best)) if best < float("inf") else 1
+    times: list[float] = []
+    repeat, end = 1, perf_counter() + seconds
+    while not times or perf_counter() < end:
         began = perf_counter()
         for _ in range(repeat):
             run()
-        best = min(best, (perf_counter() - began) / repeat)
-    return amount / best
+        times.append((perf_counter() - began) / repeat)
+        repeat = max(1, int(2e-4 / min(times)))
+    return amount / median(times)
 
 
 def rates(seconds: float = 0.02) -> dict[str, float]:
