@@ -66,6 +66,11 @@ class Costs(ABC):
         narrow = table.factored(columns)
         self.work(blas2=narrow * flops, blas3=(1 - narrow) * flops)
 
+    def reflecting(self, flops: float, columns: int, nbytes: float = 0) -> None:
+        """Declare Householder QR of tall blocks of so many columns, and bytes read and written."""
+        slow = table.reflected(columns)
+        self.work(elementwise=slow * flops, blas2=(1 - slow) * flops, nbytes=nbytes)
+
     def squaring(self, flops: float, columns: int, nbytes: float = 0) -> None:
         """Declare xᴴ·x of so many columns, and bytes read and written: with few columns some flops are BLAS-2."""
         narrow = table.squared(columns)

@@ -126,6 +126,7 @@ class FitCosts:
         self.costs.allreduce(7 + 2 * self.k)
         if iterates:
             self.costs.allreduce(2)
+        self.costs.work(**for_predictors(self.n))
         self.costs.allreduce(3)
 
     def point(self, curvature: str) -> None:
@@ -151,8 +152,10 @@ class FitCosts:
     def inference(self) -> None:
         """Declare one more pass, and the sum of deviance, likelihood, and the matrices still missing."""
         n, d = self.n, self.d
+        losses_deviances_and_residuals = for_predictors(3 * n)
         self.costs.work(
-            blas2=4.0 * n * d, blas3=d**3 / 3 * bool(self.wanted), nbytes=8.0 * n * self.k, **for_predictors(n)
+            blas2=4.0 * n * d, blas3=d**3 / 3 * bool(self.wanted), nbytes=8.0 * n * self.k,
+            **losses_deviances_and_residuals,
         )  # fmt: skip
         if self.missing:
             self.costs.squaring(self.missing * self.square, self.width)

@@ -9,7 +9,7 @@ from numpy.linalg import LinAlgError
 
 from bsp import arrays as ba
 from bsp.algorithms.qr import methods
-from bsp.algorithms.qr.pricing import METHODS, choice, of_factored, of_nothing
+from bsp.algorithms.qr.pricing import METHODS, of_factored, of_nothing, tries_gram
 from bsp.arrays import linalg
 from bsp.arrays.linalg import householder, row_blocks
 from bsp.arrays.linalg.row_blocks import Factors, RowBlocks
@@ -50,8 +50,8 @@ def qr(A: ArrayLike, method: str = "auto") -> QR:
     method : "direct", "indirect", "cholesky", "cholesky2": see `methods`; each is exact, or LinAlgError.
         "columns": reflections by block columns, for what is not tall: see `householder.householder`.
         "auto": for tall A the cheapest that leaves ‖QᴴQ - I‖ near machine precision.  Where AᴴA costs little beside
-        direct (see `pricing.choice`), A's condition is read from its Cholesky factor: up to 2, that is R.  Up to
-        0.1/√(n·eps), cholesky2 or direct, whichever `cost` has cheaper; above, the condition is read from R by a tree.
+        direct (see `pricing.tries_gram`), A's condition is read from its Cholesky factor: up to 2, that is R.  Up to
+        0.1/√(n·eps), cholesky2; above, the condition is read from R by a tree.
         With R there, indirect takes 4(m/p)n² flops more, direct 6(m/p)n² and twice the memory: so indirect up to
         0.1/(n·eps), then direct.  A is tall if every process has n rows or more, or n² <= REPLICATED_SIZE.
     Returns Q (m, k), dealt like A's rows, and R (k, n) on every process, k = min(m, n); "columns" leaves both by
@@ -107,8 +107,7 @@ def _auto(rows: RowBlocks, dtype: DType, name: str) -> tuple[Factors, str, str, 
     here = world()
     m, n = rows.layout.shape
     p = 1 if rows.layout.replicated else here.nprocs
-    chosen = choice(m, n, p, here.machine, dtype.itemsize)
-    if not chosen.gram:
+    if not tries_gram(m, n, p, here.machine, dtype.itemsize):
         reason = f"direct: {m} x {n} on {p} processes is so small that reflections are cheapest, whatever the condition"
         return _by_reflections(rows, dtype, name, reason)
     r = methods.gram_factor(rows, dtype)
@@ -122,12 +121,6 @@ def _auto(rows: RowBlocks, dtype: DType, name: str) -> tuple[Factors, str, str, 
                 "so one pass leaves Q orthogonal"
             )
             return made, "cholesky", reason, methods.condition(made.r)
-        if not chosen.twice:
-            reason = (
-                f"direct: with its columns scaled to length 1 A has condition {kappa:.1e}, too much for one pass with "
-                f"AᴴA (limit {methods.NEAR:g}), and reflections cost less than a second one"
-            )
-            return _by_reflections(rows, dtype, name, reason)
         made = methods.cholesky2(rows, r, dtype)
         if made is not None:
             reason = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -48,13 +48,6 @@ def of_factored(costs: Costs, rows: RowBlocks, dtype: DType, method: str, name: 
     return Factors(q, costs.array((k, n), dtype)), taken, f"{taken}: a run without values takes the longest way", np.nan
 
 
-class GramChoice(NamedTuple):
-    """The choices that follow from a machine's rates, before the condition is known."""
-
-    gram: bool  # whether to look at AᴴA, which one pass gives, before reflections, which are always exact
-    twice: bool  # whether the second pass of cholesky2 is then cheaper than reflections
-
-
 class _Timed(Totals):
     """Totals in which work counts as the flop-times that the machine's measured rates say, if it has them."""
 
@@ -68,14 +61,17 @@ class _Timed(Totals):
         self.cost += Cost(seconds * self.machine.r, 0, 0)
 
 
-def choice(m: int, n: int, p: int, machine: Machine, itemsize: int = 8) -> GramChoice:
-    """Return what is worth trying: whether AᴴA, and whether it twice."""
+def tries_gram(m: int, n: int, p: int, machine: Machine, itemsize: int = 8) -> bool:
+    """Return whether AᴴA, which one pass gives, is worth a look before reflections, which are always exact.
+
+    With AᴴA there, what cholesky2 has left to do is always cheaper than reflections.
+    """
 
     def price(method: str) -> float:
         return _declared(_Timed(p, machine), m, n, method, itemsize).price(machine)
 
     gram, twice, direct = price("gram"), price("cholesky2"), price("direct")
-    return GramChoice(gram < TRIED * direct or twice < direct, twice - gram < direct)
+    return gram < TRIED * direct or twice < direct
 
 
 def _declared(totals: Totals, m: int, n: int, method: str, itemsize: int) -> Cost:
@@ -100,10 +96,9 @@ class _Way:
 
     def take(self, method: str) -> None:
         """Declare all steps of a method."""
-        chosen = GramChoice(True, True)
-        if method == "auto":
-            chosen = choice(self.m, self.n, len(self.counts), self.costs.machine, self.dtype.itemsize)
-            method = method if chosen.gram else "direct"
+        p = len(self.counts)
+        if method == "auto" and not tries_gram(self.m, self.n, p, self.costs.machine, self.dtype.itemsize):
+            method = "direct"
         if method == "gram":
             self.gram()
         elif method == "direct":
@@ -124,8 +119,7 @@ class _Way:
             self.costs.at_most()
             with self.costs.holding(2 * self.block + self.piece):
                 self.gram()
-                if chosen.twice:
-                    self.again()
+                self.again()
                 self.tree(False)
                 self.refine()
                 self.tree(True)

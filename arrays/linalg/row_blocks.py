@@ -169,7 +169,11 @@ def declared_tree(
     counts : (p,) rows of each process; (1,) where every process has all rows.
     """
     own, many = int(counts[pid]) if len(counts) > 1 else int(counts[0]), table.complexity(dtype)
-    costs.factoring((6.0 if want_q else 2.0) * many * own * columns**2, columns)
+    half, nbytes = 2.0 * many * own * columns**2, own * columns * dtype.itemsize
+    costs.reflecting(half, columns, nbytes=2 * nbytes)  # of a copy by columns
+    if want_q:
+        costs.reflecting(half, columns, nbytes=nbytes)
+        costs.squaring(half, columns, nbytes=2 * nbytes)
     nprocs = len(counts)
     if nprocs == 1:
         return

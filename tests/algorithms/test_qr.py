@@ -245,16 +245,6 @@ def test_one_pass_takes_no_columns_whose_squares_underflow() -> None:
         np.testing.assert_allclose(q @ (r / scale), a, rtol=0, atol=1e-13)
 
 
-def test_where_the_second_pass_costs_more_reflections_follow_the_first() -> None:
-    machine = Machine(rates={"blas1": 2e9, "blas2": 2e9, "blas3": 8e9, "elementwise": 2e7, "bandwidth": 1e10})
-    for exponent, expected in ((0, "cholesky"), (3, "direct")):
-        a = study.of_condition(3000, 8, 10.0**exponent)
-        q, r, method, reason, _ = run_qr(pieces_of(a, 2), "auto", machine=machine)
-        assert_qr(a, q, r)
-        assert method == expected
-    assert "reflections cost less than a second one" in reason
-
-
 @pytest.mark.parametrize("scale", [1e-170, 1e-200, 1e170, 1e250])
 def test_what_squares_to_infinity_or_nothing_is_factored_by_reflections(scale: float) -> None:
     a = sample(8, 3000, 8) * scale
