@@ -38,8 +38,9 @@ from bsp.values.effects import Deferred, Effect, Get, Put, PutEach, ScalarPuts
 from bsp.values.memory import LARGE, PAGE, at_page, empty
 from bsp.values.operations import KNOWN, operation
 from bsp.values.partition import by_process
+from bsp.values.parts import description
 from bsp.values.payload import is_abstract
-from bsp.values.records import COPIED, LARGEST_BLOCK, LENT, PUT, Record, address_of
+from bsp.values.records import COPIED, LARGEST_BLOCK, LENT, PART, PUT, Record, address_of
 from bsp.values.region import At, OutOfRange, Region, Shape, plain, resolve
 
 if TYPE_CHECKING:
@@ -247,9 +248,12 @@ class Coarray(NotAValue):
         self._close_batch()
         if self._shapes is not None or dest == self._task.pid:
             region, array = self._placed(dest, array, at, NOWHERE)
-            if op is None and region.index is None and self._is_recorded(array, buffered):
+            recorded = op is None and self._is_recorded(array, buffered)
+            if recorded and region.index is None:
                 start = region.start * self._dtype.itemsize
                 effect: Any = self._record(dest, start, array, buffered)
+            elif recorded and region.strides is not None and array.nbytes < DIRECT_BYTES:
+                effect = self._record_of_part(dest, region, array)
             else:
                 effect = self._put(dest, array, region, op_name, buffered, self._noted())
             self._outbox.effects.append(effect)
@@ -433,7 +437,7 @@ class Coarray(NotAValue):
         return Put(task.pid, dest, context.id, self._index, region, held, op, line, not buffered)
 
     def _is_recorded(self, array: np.ndarray, buffered: bool) -> bool:
-        """Return whether a put of `array` into one range is a record (`bsp.values.records`).
+        """Return whether a put of `array` into one range, or a small part, is a record (`bsp.values.records`).
 
         That of a small put holds its bytes, so one that is read at the boundary (buffered=False) is none.
         """
@@ -449,6 +453,13 @@ class Coarray(NotAValue):
             return PUT, dest, self._address, start, array.tobytes(), self
         held = self._task.element.staging.copy(array, self._dtype) if buffered else array
         return COPIED if buffered else LENT, dest, self._address, start, held.reshape(-1).view(np.uint8), self
+
+    def _record_of_part(self, dest: int, region: Region, array: np.ndarray) -> Record:
+        """Return the record of a small put into a rectangular part that is no range."""
+        itemsize = self._dtype.itemsize
+        assert region.strides is not None
+        data = description(region.shape, region.strides, itemsize) + array.tobytes()
+        return PART, dest, self._address, region.start * itemsize, data, (self, region)
 
     def _get(self, source: int, at: Any, pending: Pending, line: SourceLine) -> Get:
         """Return the effect of a get; it sets `pending` when it is delivered."""

@@ -20,8 +20,9 @@ import numpy as np
 from bsp.source import SourceLine
 from bsp.values.effects import Effect, Get, Put, PutEach, Row, Send, range_of
 from bsp.values.memory import LARGE, empty
+from bsp.values.parts import read_part
 from bsp.values.payload import items_in
-from bsp.values.records import KINDS, PUT, VALUE, each
+from bsp.values.records import KINDS, PART, PUT, VALUE, each
 from bsp.values.region import Region
 
 DIRECT_BYTES = LARGE  # of values that follow a packet as blocks: all of them are received where a page begins
@@ -177,6 +178,12 @@ def decode(
                 effects.append(Send(source, range(dest, start), context, None, None, data, pooled=True))
                 continue
             dtype = dtype_of(dest, context, coarray)
+            if of_kind == PART:
+                part = read_part(data)
+                positions = part.places(start)[:: dtype.itemsize] // dtype.itemsize
+                items = items_in(part.items, dtype, len(positions))
+                effects.append(PutEach(source, dest, context, coarray, positions, items, None))
+                continue
             region = range_of(start, size, dtype)
             known = items_in(data, dtype, region.shape[0]) if of_kind == PUT else _AWAITED
             put = Put(source, dest, context, coarray, region, known, None)

@@ -14,7 +14,8 @@ from itertools import accumulate
 from typing import Any
 
 from bsp.values.memory import at_page
-from bsp.values.records import PUT, VALUE, each, memory_of
+from bsp.values.parts import read_part
+from bsp.values.records import BLOCKS, PART, VALUE, each, memory_of
 
 Range = tuple[int, int]  # of addresses, the second exclusive
 Blocks = dict[int, list[Any]]  # by element, in the order of their records: arrays of bytes
@@ -77,11 +78,12 @@ def places(packet: bytes, tasks: Sequence[Any], first: int) -> list[tuple[int, i
     tasks, first : as for `apply`.  Small puts have None for a place.
     """
     found = []
-    for kind, context, coarray, _, dest, start, size, _ in each(packet):
+    for kind, context, coarray, _, dest, start, size, data in each(packet):
         if kind != VALUE:
-            memory = memory_of(tasks, first, context, coarray, dest, start, size)
-            address = memory.__array_interface__["data"][0] + start
-            found.append((address, address + size, None if kind == PUT else memory[start : start + size]))
+            low, high = read_part(data).extent(start) if kind == PART else (start, start + size)
+            memory = memory_of(tasks, first, context, coarray, dest, low, high)
+            address = memory.__array_interface__["data"][0]
+            found.append((address + low, address + high, memory[low:high] if kind in BLOCKS else None))
     return found
 
 

@@ -12,13 +12,15 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from bsp.source import NOWHERE, SourceLine
+from bsp.values.parts import read_part
 from bsp.values.payload import items_in
-from bsp.values.records import LENT, PUT, VALUE, Record, parts_of
+from bsp.values.records import LENT, PART, PUT, VALUE, Record, parts_of
 from bsp.values.region import Region
 
 
@@ -157,6 +159,10 @@ def effect_of(record: Record) -> Effect:
     context, index, source = parts_of(address)
     if kind == VALUE:
         return Send(source, range(dest, start), context, None, None, data, pooled=True)
+    if kind == PART:
+        coarray, region = coarray
+        values = items_in(read_part(data).items, coarray.dtype, prod(region.shape))
+        return Put(source, dest, context, index, region, values, None)
     region = range_of(start, len(data), coarray.dtype)
     # a view of a block keeps its base, by which the memory of copies is known
     values = items_in(data, coarray.dtype, region.shape[0]) if kind == PUT else data.view(coarray.dtype)

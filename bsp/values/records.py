@@ -1,14 +1,16 @@
-"""Puts into one range and small values for all, as records of bytes: a superstep of these makes no other objects.
+"""Puts into one range, small puts into a part, and small values for all, as records of bytes.
+
+A superstep of these makes no other objects.
 
 Until the boundary such an effect is a tuple, `(kind, dest, address, start, data, coarray)`.
 
 kind : PUT for a small one; COPIED or LENT for one of DIRECT_BYTES (`bsp.transport.packet`) or more, whose bytes follow
-    the packets as a block, from a copy or from memory of the program's own; VALUE for a value that is given to all
-    processes from `dest` to `start` - 1.
+    the packets as a block, from a copy or from memory of the program's own; PART for a small one into a rectangular
+    part that is no range; VALUE for a value that is given to all processes from `dest` to `start` - 1.
 address : `address_of` the context, the coarray (0 for values) and the source.
 start : where the bytes of a put go in the memory of the coarray; of a value, the end of the range of pids.
-data : bytes; of a block an array of bytes.
-coarray : that of the source, None for a value.
+data : bytes, of a part its description and its items (`bsp.values.parts`); of a block an array of bytes.
+coarray : that of the source, of a part with its region; None for a value.
 
 In a packet it is a head of 32 bytes and the data, if they are no block.  The functions here are the reference; where
 the package was installed with a C compiler, those in C take their place (`bsp.transport.compiled`).
@@ -21,8 +23,13 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-PUT, VALUE, COPIED, LENT = 1, 2, 3, 4
-KINDS = frozenset({PUT, VALUE, COPIED, LENT})  # the first byte of a packet; one of marshalled records has another
+import numpy as np
+
+from bsp.values.parts import read_part
+
+PUT, VALUE, COPIED, LENT, PART = 1, 2, 3, 4, 5
+BLOCKS = (COPIED, LENT)
+KINDS = frozenset({PUT, VALUE, *BLOCKS, PART})  # the first byte of a packet; one of marshalled records has another
 LARGEST_BLOCK = (1 << 32) - 1  # bytes that the head of a record can tell
 
 Record = tuple[int, int, bytes, int, Any, Any]
@@ -64,7 +71,7 @@ def pack(
                 return None
             kind, dest, address, start, data, _ = effect
             record = _HEAD.pack(kind, address, dest, len(data), start)
-            if kind in (PUT, VALUE):
+            if kind not in BLOCKS:
                 record += data
             for k in range(owner[dest], elements) if kind == VALUE else (owner[dest],):
                 packets.setdefault(k, []).append(record)
@@ -73,7 +80,7 @@ def pack(
         return None
     for effects in outboxes:
         for kind, dest, _, _, data, _ in effects:
-            if kind in (COPIED, LENT):
+            if kind in BLOCKS:
                 blocks.setdefault(owner[dest], []).append(data)
     return joined
 
@@ -89,6 +96,11 @@ def apply(packet: bytes, tasks: Sequence[Any], first: int, values: dict[int, Any
         if kind == VALUE:
             values[source] = data
             continue
+        if kind == PART:
+            part = read_part(data)
+            memory = memory_of(tasks, first, context, coarray, dest, *part.extent(start))
+            memory[part.places(start)] = np.frombuffer(part.items, np.uint8)
+            continue
         found: Any = data
         if kind != PUT:
             if taken == len(blocks):
@@ -99,18 +111,18 @@ def apply(packet: bytes, tasks: Sequence[Any], first: int, values: dict[int, Any
                 continue
             if len(found) != size:
                 raise ValueError("a block has another size than its record")
-        place = memory_of(tasks, first, context, coarray, dest, start, size)[start : start + size]
+        place = memory_of(tasks, first, context, coarray, dest, start, start + size)[start : start + size]
         place[:] = memoryview(found)
     if taken < len(blocks):
         raise ValueError("a block has no record")
 
 
-def memory_of(tasks: Sequence[Any], first: int, context: int, coarray: int, dest: int, start: int, size: int) -> Any:
-    """Return the memory of a coarray here, in which a put of `size` bytes from `start` on fits."""
+def memory_of(tasks: Sequence[Any], first: int, context: int, coarray: int, dest: int, low: int, high: int) -> Any:
+    """Return the memory of a coarray here, which a put writes to from byte `low` to below `high`."""
     if not 0 <= dest - first < len(tasks):
         raise IndexError(f"process {dest} is not here")
     memory = tasks[dest - first].contexts[context].coarrays[coarray].raw
-    if start + size > len(memory):
+    if low < 0 or high > len(memory):
         raise IndexError("a put runs past its coarray")
     return memory
 
@@ -128,7 +140,7 @@ def each(packet: bytes | memoryview) -> Iterator[tuple[int, int, int, int, int, 
         if kind not in KINDS:
             raise ValueError(f"a record of the unknown kind {kind}")
         at += HEAD
-        inline = size if kind in (PUT, VALUE) else 0
+        inline = 0 if kind in BLOCKS else size
         if len(packet) - at < inline:
             raise ValueError("a packet ends inside a record")
         yield kind, *parts_of(address), dest, start, size, bytes(packet[at : at + inline])

@@ -26,12 +26,16 @@ _LARGEST = np.iinfo(np.intp).max
 
 @dataclass(slots=True)
 class Region:
-    """The elements that an index selects: a flat C range if `index` is None, else an index for NumPy."""
+    """The elements that an index selects: a flat C range if `index` is None, else an index for NumPy.
+
+    strides : of a rectangular part that is no range, in elements; it begins at element `start`.
+    """
 
     shape: Shape
     start: int = 0
     stop: int = 0
     index: tuple[Any, ...] | None = None
+    strides: Shape | None = None
 
     def positions(self, whole: Shape) -> np.ndarray:
         """Return the selected flat C positions, in order, in an array of shape `whole`."""
@@ -56,6 +60,9 @@ def resolve(at: Any, shape: Shape) -> Region:
         if type(at) is int:
             position = _position(at, length)
             return Region((), position, position + 1)
+    numbers = _numbers(at)
+    if numbers is not None:
+        return _basic(numbers, shape)
     parts = plain(at)
     _check(parts, shape)
     if any(isinstance(part, np.ndarray) for part in parts):
@@ -64,13 +71,42 @@ def resolve(at: Any, shape: Shape) -> Region:
         except IndexError as wrong:
             raise OutOfRange(str(wrong)) from None
         return Region(picked.shape, index=parts)
+    return _rectangle(parts, shape)
+
+
+def _numbers(at: Any) -> tuple[Any, ...] | None:
+    """Return an index of integers, slices and `...` as what can be looked up: triples for slices; else None."""
+    found: list[Any] = []
+    for part in at if type(at) is tuple else (at,):
+        if type(part) is int or part is Ellipsis:
+            found.append(part)
+        elif type(part) is slice:
+            bounds = part.start, part.stop, part.step
+            if any(each is not None and type(each) is not int for each in bounds):
+                return None
+            found.append(bounds)
+        else:
+            return None
+    return tuple(found)
+
+
+@lru_cache(maxsize=1024)
+def _basic(numbers: tuple[Any, ...], shape: Shape) -> Region:
+    """Return the region of an index of integers, slices and `...`: programs use the same ones in each superstep."""
+    parts = plain(tuple(slice(*each) if type(each) is tuple else each for each in numbers))
+    _check(parts, shape)
+    return _rectangle(parts, shape)
+
+
+def _rectangle(parts: tuple[Any, ...], shape: Shape) -> Region:
+    """Return the region of an index without arrays that has been checked."""
     probe, base = _probe(shape)
     # with `...` in it even an index of integers alone gives a view, and reads nothing
     view = probe[parts if any(part is Ellipsis for part in parts) else (*parts, ...)]
+    start = view.__array_interface__["data"][0] - base if view.size else 0
     if view.flags.c_contiguous:
-        start = view.__array_interface__["data"][0] - base if view.size else 0
         return Region(view.shape, start, start + view.size)
-    return Region(view.shape, index=parts)
+    return Region(view.shape, start, index=parts, strides=view.strides)
 
 
 def plain(at: Any) -> tuple[Any, ...]:

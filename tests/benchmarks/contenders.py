@@ -72,6 +72,26 @@ def word() -> dict[str, list[float]]:
     return compare(ours, theirs, 2000)
 
 
+def column() -> dict[str, list[float]]:
+    """A column of a block put into the border of the other, each way, against Isend and Irecv of copies."""
+    x = proc.coarray((102, 102))
+    inner = slice(1, -1)
+    out, into, border = np.empty(100), np.empty(100), np.zeros((102, 102))
+    proc.sync()
+    block = x.local
+
+    def ours() -> None:
+        x.put(other, block[inner, 1], at=(inner, -1))
+        proc.sync()
+
+    def theirs() -> None:
+        out[:] = block[inner, 1]
+        MPI.Request.Waitall([comm.Irecv(into, other), comm.Isend(out, other)])
+        border[inner, -1] = into
+
+    return compare(ours, theirs, 2000)
+
+
 def number() -> dict[str, list[float]]:
     """An allreduce of a Python number against mpi4py's for Python objects."""
     return compare(lambda: proc.allreduce(1.0), lambda: comm.allreduce(1.0), 2000)
@@ -188,6 +208,7 @@ def many_processes() -> dict[str, list[float]]:
 WORKS = {
     "empty": empty,
     "word": word,
+    "column": column,
     "number": number,
     "vector": lambda: vector(1_000_000),
     "both 1 MiB": lambda: both_ways(1, False),

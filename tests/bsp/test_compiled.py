@@ -22,9 +22,13 @@ from bsp.engine.staging import Staging
 from bsp.transport import copies, slots
 from bsp.transport.base import Solo
 from bsp.transport.header import SIZE, Header, unpack
+from bsp.transport.packet import decode, opened
 from bsp.values import blocks as blocks_in_python
 from bsp.values import records
-from bsp.values.records import COPIED, LENT, PUT, VALUE, address_of
+from bsp.values.effects import effect_of
+from bsp.values.parts import description
+from bsp.values.records import COPIED, LENT, PART, PUT, VALUE, address_of
+from bsp.values.region import resolve
 
 try:
     from bsp.transport import _compiled as compiled
@@ -40,11 +44,34 @@ SIZES = (0, 8, 40)  # bytes of the coarrays of a process
 
 
 @st.composite
+def parts(draw: st.DrawFn, source: int) -> Any:
+    """Draw a put into a rectangular part of the largest coarray; its last item is (dtype, shape, index, values)."""
+    itemsize, shape = draw(
+        st.sampled_from([(1, (40,)), (1, (5, 8)), (2, (4, 5)), (8, (5, 1)), (4, (2, 5)), (1, (2, 4, 5))])
+    )
+
+    def index(length: int) -> st.SearchStrategy[Any]:
+        bounds, steps = st.integers(-length, length), st.sampled_from([1, 2, 3, -1, -2])
+        return st.integers(-length, length - 1) | st.builds(slice, bounds, bounds, steps)
+
+    at = draw(st.tuples(*map(index, shape)))
+    region = resolve(at, shape)
+    values = np.arange(np.prod(region.shape, dtype=int) * itemsize, dtype=np.uint8) + 1
+    kept = np.dtype(f"V{itemsize}"), shape, at, values.view(f"V{itemsize}").reshape(region.shape)
+    dest, address, start = draw(st.integers(0, 7)), address_of(0, 2, source), region.start * itemsize
+    if region.strides is None:
+        return PUT, dest, address, start, values.tobytes(), kept
+    return PART, dest, address, start, description(region.shape, region.strides, itemsize) + values.tobytes(), kept
+
+
+@st.composite
 def small_effects(draw: st.DrawFn) -> Any:
     source = draw(st.sampled_from([3, 4]))
     data = draw(st.binary(max_size=20))
     if draw(st.booleans()):
         return VALUE, draw(st.integers(0, 7)), address_of(1, 0, source), 8, data, None
+    if draw(st.booleans()):
+        return draw(parts(source))
     index = draw(st.integers(0, 2))
     start = draw(st.integers(0, SIZES[index]))
     kind, data = draw(st.sampled_from([PUT, COPIED, LENT])), data[: SIZES[index] - start]
@@ -133,15 +160,36 @@ def test_records_are_the_effects_in_their_order(posted: list[list[Any]]) -> None
     for element in range(3):
         memory = {pid: [bytearray(n) for n in SIZES] for pid, owner in enumerate(OWNER) if owner == element}
         values = {}
-        for kind, dest, address, start, data, _ in [effect for effects in posted for effect in effects]:
+        for kind, dest, address, start, data, kept in [effect for effects in posted for effect in effects]:
             _, index, source = struct.unpack("<IIi", address)
             if kind == VALUE and element >= OWNER[dest]:
                 values[source] = data
+            elif kind == PART and OWNER[dest] == element:
+                dtype, shape, at, items = kept
+                np.frombuffer(memory[dest][index], dtype).reshape(shape)[at] = items
             elif kind != VALUE and OWNER[dest] == element:
                 memory[dest][index][start : start + len(data)] = bytes(data)
         flat = [bytes(x) for coarrays in memory.values() for x in coarrays]
         found = applied(records.apply, packets.get(element, b""), element, blocks.get(element, []))
         assert found == (flat, list(values.items()))
+
+
+@given(parts(3))
+def test_a_put_into_a_part_is_the_same_on_the_general_way(record: Any) -> None:
+    kind, dest, _, _, _, (dtype, shape, at, values) = record
+    packet = records.pack([[record]], OWNER, 3, OWNER[dest], 1000, {})[OWNER[dest]]
+    arrival = decode(*opened(packet), lambda *_: dtype, lambda *_: None)
+    expected, found, here = (np.zeros(shape, dtype) for _ in range(3))
+    expected[at] = values
+    (effect,) = arrival.effects
+    if kind == PART:
+        found.reshape(-1)[effect.positions] = effect.values
+        own = effect_of((*record[:5], (SimpleNamespace(dtype=dtype), resolve(at, shape))))
+        here[own.region.index] = own.values.reshape(own.region.shape)
+        assert here.tobytes() == expected.tobytes()
+    else:
+        found.reshape(-1)[effect.region.start : effect.region.stop] = effect.values
+    assert found.tobytes() == expected.tobytes()
 
 
 @given(st.data())
@@ -166,6 +214,11 @@ def test_effects_of_other_kinds_have_no_packets() -> None:
         assert set(pack([[small]], OWNER, 3, 0, 0, {})) == {0}, "the own packet may have any length"
 
 
+def of_part(start: int, data: bytes) -> bytes:
+    """Return the packet of one put into a part of the largest coarray of process 0."""
+    return records.pack([[(PART, 0, address_of(0, 2, 3), start, data, None)]], OWNER, 3, HERE, 1000, {})[0]
+
+
 BOTH = [pytest.param(compiled, marks=needs_c, id="C"), pytest.param(None, id="Python")]
 
 
@@ -184,6 +237,22 @@ def test_what_is_damaged_is_refused(part: Any) -> None:
         applied(apply, packet, 2)
     with pytest.raises(ValueError, match="unknown kind 7"):
         applied(apply, b"\x07" + packet[1:], 0)
+    column = description((2,), (2,), 1)
+    for start, data in ((-1, column), (38, column), (1, description((2,), (-2,), 1)), (2**63 - 1, column)):
+        with pytest.raises((IndexError, ValueError), match=r"runs past|another part"):
+            applied(apply, of_part(start % 2**64, data + b"12"), 0)
+    for numbers in (
+        (),
+        (1, 1),
+        (1, 0, 2, 2),
+        (1, 1, -2, 2),
+        (1, 1, 3, 2),
+        (-1, 2),
+        (2, 1, 2**33, 2**33, 1, 1),
+        (65, 1),
+    ):
+        with pytest.raises(ValueError, match="another part than its items fill"):
+            applied(apply, of_part(0, struct.pack(f"<{len(numbers)}q", *numbers) + b"12"), 0)
     block = np.ones(8, np.uint8)
     packet = records.pack([[(COPIED, 0, address_of(0, 1, 3), 0, block, None)]], OWNER, 3, HERE, 1000, {})[0]
     with pytest.raises(ValueError, match="no block"):

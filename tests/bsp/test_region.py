@@ -22,6 +22,10 @@ def test_a_basic_index_resolves_to_the_elements_numpy_selects(case: Any) -> None
     region = resolve(index, shape)
     assert region.shape == np.shape(flat[index])
     assert region.positions(shape).tolist() == np.ravel(flat[index]).tolist()
+    if region.index is not None:
+        assert region.strides is not None
+        steps = np.add.reduce([k * stride for k, stride in zip(np.indices(region.shape), region.strides, strict=True)])
+        assert (region.start + steps).ravel().tolist() == region.positions(shape).tolist()
 
 
 @given(SHAPES.flatmap(lambda shape: st.tuples(st.just(shape), hnp.integer_array_indices(shape))))

@@ -18,9 +18,10 @@ typedef struct {
 } Targets;
 
 /* Add what a put writes to; return 0, or -1 with an exception. */
-static int add_target(Targets *all, PyObject *tasks, Py_ssize_t first, const Head *head, Py_ssize_t element, int comes)
+static int add_target(Targets *all, PyObject *tasks, Py_ssize_t first, const Head *head, const char *data, Py_ssize_t element,
+                      int comes)
 {
-    Py_buffer buffer;
+    PlaceOfPut place;
     if (all->count == all->room) {
         Py_ssize_t room = 2 * all->room + 8;
         Target *more = PyMem_Realloc(all->targets, room * sizeof *more);
@@ -31,16 +32,13 @@ static int add_target(Targets *all, PyObject *tasks, Py_ssize_t first, const Hea
         all->targets = more;
         all->room = room;
     }
-    PyObject *memory = target_of(tasks, first, head, &buffer);
-    if (!memory)
+    if (find_place(tasks, first, head, data, &place))
         return -1;
-    unsigned long long low = (unsigned long long)(uintptr_t)buffer.buf + head->start;
-    PyBuffer_Release(&buffer);
+    unsigned long long from = (unsigned long long)(uintptr_t)place.buffer.buf;
     comes = comes && is_block(head->kind);
-    all->targets[all->count++] = (Target){.low = low, .high = low + head->size, .element = element, .start = head->start,
-                                          .memory = comes ? memory : NULL, .alone = 1};
-    if (!comes)
-        Py_DECREF(memory);
+    all->targets[all->count++] = (Target){.low = from + place.low, .high = from + place.high, .element = element,
+                                          .start = head->start, .memory = comes ? Py_NewRef(place.memory) : NULL, .alone = 1};
+    leave_place(&place);
     return 0;
 }
 
@@ -59,7 +57,7 @@ static int find_targets(Targets *all, PyObject *packets, PyObject *order, PyObje
             return -1;
         int more;
         while ((more = next_record(bytes.buf, bytes.len, &at, &head, &data)) > 0)
-            if (head.kind != VALUE && add_target(all, tasks, first, &head, element, element != index)) {
+            if (head.kind != VALUE && add_target(all, tasks, first, &head, data, element, element != index)) {
                 more = -1;
                 break;
             }

@@ -13,8 +13,8 @@
 #error "records and headers are copied as they lie in memory, which must be little-endian"
 #endif
 
-enum { PUT = 1, VALUE = 2, COPIED = 3, LENT = 4 }; /* kinds of records */
-enum { BLOCKS = 64 };                              /* the flag of a header */
+enum { PUT = 1, VALUE = 2, COPIED = 3, LENT = 4, PART = 5 }; /* kinds of records, from the first to the last */
+enum { BLOCKS = 64 };                                        /* the flag of a header */
 
 /* The head of a record; its data follow, if they are no block. */
 typedef struct {
@@ -43,6 +43,15 @@ typedef struct {
     Py_ssize_t size;
     unsigned long long start; /* of a put in its coarray; of a value, the end of the range of pids */
 } Effect;
+
+/* A rectangular part that is written: the numbers of its axes, where they stand in a record, and its items.  `low` and `high`
+ * are the first byte that it covers in its coarray, and the one after its last.
+ */
+typedef struct {
+    int axes;
+    int64_t run, low, high;
+    const char *lengths, *strides, *items;
+} Part;
 
 /* The rest of a packet that is written. */
 typedef struct {
@@ -84,8 +93,23 @@ int append_to(PyObject *lists, Py_ssize_t element, PyObject *item);
 /* Read the next record of a packet, and move on.  Return 1, 0 at the end of the packet, or -1 with an exception. */
 int next_record(const char *packet, Py_ssize_t size, Py_ssize_t *at, Head *head, const char **data);
 
-/* Return the memory of the coarray that a put writes to, as a new reference, and its buffer; NULL with an exception. */
-PyObject *target_of(PyObject *tasks, Py_ssize_t first, const Head *head, Py_buffer *buffer);
+/* Read the part in the data of a record, which begins at byte `start` of its coarray; return 0, or -1 with an exception. */
+int read_part(const char *data, Py_ssize_t size, uint64_t start, Part *part);
+
+/* Write the items of a part whose first one goes to `start`. */
+void write_part(const Part *part, char *start);
+
+/* What a put writes to: the memory of a coarray, a reference, its buffer, and the bytes there from `low` to below `high`. */
+typedef struct {
+    PyObject *memory;
+    Py_buffer buffer;
+    int64_t low, high;
+    Part part; /* of a record of that kind */
+} PlaceOfPut;
+
+/* Find what a put writes to; return 0, or -1 with an exception.  `leave_place` gives the memory back. */
+int find_place(PyObject *tasks, Py_ssize_t first, const Head *head, const char *data, PlaceOfPut *place);
+void leave_place(PlaceOfPut *place);
 
 /* Do as records.apply; return 0, or -1 with an exception. */
 int apply_packet(const char *packet, Py_ssize_t size, PyObject *tasks, Py_ssize_t first, PyObject *values,

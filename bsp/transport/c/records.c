@@ -200,34 +200,49 @@ static PyObject *memory_of(PyObject *tasks, Py_ssize_t place, const Head *head)
     return memory;
 }
 
-PyObject *target_of(PyObject *tasks, Py_ssize_t first, const Head *head, Py_buffer *buffer)
+int find_place(PyObject *tasks, Py_ssize_t first, const Head *head, const char *data, PlaceOfPut *place)
 {
-    PyObject *memory = memory_of(tasks, head->dest - first, head);
-    if (!memory)
-        return NULL;
-    if (PyObject_GetBuffer(memory, buffer, PyBUF_WRITABLE)) {
-        Py_DECREF(memory);
-        return NULL;
+    if (head->kind == PART) {
+        if (read_part(data, head->size, head->start, &place->part))
+            return -1;
+        place->low = place->part.low;
+        place->high = place->part.high;
+    } else {
+        place->low = (int64_t)head->start;
+        place->high = head->start > (uint64_t)INT64_MAX - head->size ? -1 : (int64_t)(head->start + head->size);
     }
-    if (head->start > (uint64_t)buffer->len || head->size > (uint64_t)buffer->len - head->start) {
-        PyBuffer_Release(buffer);
-        Py_DECREF(memory);
+    place->memory = memory_of(tasks, head->dest - first, head);
+    if (!place->memory)
+        return -1;
+    if (PyObject_GetBuffer(place->memory, &place->buffer, PyBUF_WRITABLE)) {
+        Py_DECREF(place->memory);
+        return -1;
+    }
+    if (place->low < 0 || place->high < place->low || place->high > place->buffer.len) {
+        leave_place(place);
         PyErr_SetString(PyExc_IndexError, "a put runs past its coarray");
-        return NULL;
+        return -1;
     }
-    return memory;
+    return 0;
+}
+
+void leave_place(PlaceOfPut *place)
+{
+    PyBuffer_Release(&place->buffer);
+    Py_DECREF(place->memory);
 }
 
 /* Write the data of a put; return 0, or -1 with an exception. */
 static int write_put(PyObject *tasks, Py_ssize_t first, const Head *head, const char *data)
 {
-    Py_buffer buffer;
-    PyObject *memory = target_of(tasks, first, head, &buffer);
-    if (!memory)
+    PlaceOfPut place;
+    if (find_place(tasks, first, head, data, &place))
         return -1;
-    memcpy((char *)buffer.buf + head->start, data, head->size);
-    PyBuffer_Release(&buffer);
-    Py_DECREF(memory);
+    if (head->kind == PART)
+        write_part(&place.part, (char *)place.buffer.buf + head->start);
+    else
+        memcpy((char *)place.buffer.buf + head->start, data, head->size);
+    leave_place(&place);
     return 0;
 }
 
@@ -255,7 +270,7 @@ int next_record(const char *packet, Py_ssize_t size, Py_ssize_t *at, Head *head,
     Py_ssize_t left = size - *at - (Py_ssize_t)sizeof *head;
     if (left >= 0) {
         memcpy(head, packet + *at, sizeof *head);
-        if (head->kind < PUT || head->kind > LENT) {
+        if (head->kind < PUT || head->kind > PART) {
             PyErr_Format(PyExc_ValueError, "a record of the unknown kind %d", (int)head->kind);
             return -1;
         }
@@ -288,7 +303,7 @@ int apply_packet(const char *packet, Py_ssize_t size, PyObject *tasks, Py_ssize_
     int more;
     while ((more = next_record(packet, size, &at, &head, &data)) > 0) {
         int failed;
-        if (head.kind == PUT) {
+        if (head.kind == PUT || head.kind == PART) {
             failed = write_put(tasks, first, &head, data);
         } else if (!is_block(head.kind)) {
             failed = take_value(values, &head, data);

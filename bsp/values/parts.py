@@ -1,0 +1,65 @@
+"""Rectangular parts of an array, which basic indices select, as bytes: where the items of a small put go.
+
+A part is a number of runs of bytes.  The first begins where the record says; the others follow along some axes, each
+with a length and a stride in bytes, which may be negative.  In a record the description stands before the items, which
+are in C order: two integers of 8 bytes, the number of axes and the bytes of a run, then all lengths, then all strides.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+_HEAD = struct.Struct("<qq")
+
+
+class Part(NamedTuple):
+    """A part that has been read: the bytes of a run, lengths and strides of the axes, and the items."""
+
+    run: int
+    lengths: tuple[int, ...]
+    strides: tuple[int, ...]
+    items: bytes
+
+    def extent(self, start: int) -> tuple[int, int]:
+        """Return the first byte that a part from `start` on covers, and the one after its last."""
+        spans = [(length - 1) * stride for length, stride in zip(self.lengths, self.strides, strict=True)]
+        return start + sum(min(0, each) for each in spans), start + sum(max(0, each) for each in spans) + self.run
+
+    def places(self, start: int) -> np.ndarray:
+        """Return where each byte of the items goes, for a part from `start` on."""
+        found = np.full((), start, np.intp)
+        for length, stride in zip((*self.lengths, self.run), (*self.strides, 1), strict=True):
+            found = found[..., None] + np.arange(length) * stride
+        return found.reshape(-1)
+
+
+@lru_cache(maxsize=1024)
+def description(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bytes:
+    """Return the description of a part of this shape, not empty, whose strides are given in items."""
+    run = itemsize
+    axes: list[tuple[int, int]] = []
+    for length, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if not axes and stride * itemsize == run:
+            run *= length
+        elif length > 1:
+            axes.append((length, stride * itemsize))
+    numbers = [length for length, _ in reversed(axes)] + [stride for _, stride in reversed(axes)]
+    return _HEAD.pack(len(axes), run) + struct.pack(f"<{len(numbers)}q", *numbers)
+
+
+def read_part(data: bytes) -> Part:
+    """Return the part in the data of a record; raises ValueError if they are damaged."""
+    if len(data) >= _HEAD.size:
+        axes, run = _HEAD.unpack_from(data)
+        end = _HEAD.size + 16 * axes
+        if axes >= 0 and end <= len(data):
+            numbers = struct.unpack_from(f"<{2 * axes}q", data, _HEAD.size)
+            found = Part(run, numbers[:axes], numbers[axes:], data[end:])
+            if min((run, *found.lengths)) > 0 and run * prod(found.lengths) == len(found.items):
+                return found
+    raise ValueError("a record has the description of another part than its items fill")
