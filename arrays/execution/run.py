@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """One run of a plan on one process.  `values` holds the blocks of each value that is still needed."""
+    """One run of a plan on one process.
+
+    values : the blocks of each value that is still needed, then pieces that have arrived and are whole regions.
+    """
 
     def __init__(self, plan: Plan, world: World, leaves: Sequence[Blocks], params: list[Any]) -> None:
         self.plan = plan
@@ -33,7 +36,7 @@ class Run:
         self.pid = world.pid
         self.params: Sequence[Any] = params
         self.orders: PlanOrders = plan.orders(world.pid)
-        self.values: list[Blocks | None] = [None] * len(plan.values)
+        self.values: list[Blocks | None] = [None] * (len(plan.values) + len(self.orders.arriving))
         for value in plan.leaves:
             self.values[value.number] = leaves[value.leaf]
         self._awaited: dict[int, np.ndarray] = {}  # regions that pieces are received into, by id of the region
@@ -133,11 +136,9 @@ class Run:
         return self._joined(read)
 
     def _joined(self, read: Pieced) -> Any:
-        """Return a region, put together from its pieces; a piece that is the whole region is not copied."""
+        """Return a region, put together from its pieces."""
         fetch, number, region = read
         pieces = [self._piece(fetch, number, row) for row in region.rows]
-        if len(pieces) == 1 and pieces[0].shape == region.shape:
-            return pieces[0]
         whole = self._awaited.pop(id(region), None)
         if whole is None:
             whole = self.empty(region.shape, fetch.ref.value.dtype)
@@ -179,7 +180,15 @@ class Run:
             expected = self.orders.receives[level]
             assert len(arrived) == len(expected)
             for (_, number, row_number), (_, _, piece, _) in zip(expected, arrived, strict=True):
-                self._arrived.setdefault(number, {})[row_number] = self._received(number, row_number, piece)
+                self._keep(number, row_number, self._received(number, row_number, piece))
+
+    def _keep(self, number: int, row_number: int, piece: Any) -> None:
+        """Keep a piece that has arrived until its last stage."""
+        whole = self.orders.arriving.get((number, row_number))
+        if whole is not None:
+            self.values[whole] = {(): piece}
+        else:
+            self._arrived.setdefault(number, {})[row_number] = piece
 
     def _prepare(self, level: int) -> None:
         """Set the memory that the exchange receives pieces into, if this process is alone in its element."""
@@ -210,6 +219,9 @@ class Run:
                 self.values[value.number] = None
         for number in [number for number in self._arrived if self.orders.until[number] <= level]:
             del self._arrived[number]
+        for (number, _), whole in self.orders.arriving.items():
+            if self.orders.until[number] <= level:
+                self.values[whole] = None
 
 
 class Declared(Run):
@@ -266,4 +278,4 @@ class Declared(Run):
             fetch = plan.fetches[number]
             shape = tuple(each.stop - each.start for each in fetch.row(row).into)
             piece = shaped(shape, fetch.ref.value.dtype)
-            self._arrived.setdefault(number, {})[row] = self._received(number, row, piece)
+            self._keep(number, row, self._received(number, row, piece))

@@ -1,4 +1,8 @@
-"""Orders: one process's part of a plan, as tasks, sends and receives of each superstep."""
+"""Orders: one process's part of a plan, as tasks, sends and receives of each superstep.
+
+A piece that is a whole region is read where it is: in a block of the process, or as it has arrived, like a value with
+one block.  Regions of several pieces are put together.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +46,10 @@ class Sending(NamedTuple):
 
 
 class PlanOrders:
-    """One process's part of a plan; all lists are by level, except `until`, which is by fetch."""
+    """One process's part of a plan; all lists are by level, except `until`, which is by fetch.
+
+    arriving : pieces from others that are whole regions, by (fetch, row): their numbers, which follow the values'.
+    """
 
     small: list[bool]  # whether C computes all stages of a superstep
 
@@ -55,7 +62,9 @@ class PlanOrders:
         numbers = {id(fetch): k for k, fetch in enumerate(plan.fetches)}
         self.landings: list[list[Landing]] = [[] for _ in range(levels)]
         self.until = [0] * len(plan.fetches)
-        arriving: list[list[tuple[int, int, int]]] = [[] for _ in range(levels)]
+        self.arriving: dict[tuple[int, int], int] = {}
+        self._values = len(plan.values)
+        expected: list[list[tuple[int, int, int]]] = [[] for _ in range(levels)]
         regions: dict[int, dict[Shape, ReadRegion]] = {}
         for k, fetch in enumerate(plan.fetches):
             if fetch.direct:
@@ -69,10 +78,10 @@ class PlanOrders:
                 if landing:
                     self.landings[fetch.level - 1].append(Landing(k, region, landing))
             rows = {row.number: row for region in regions[k].values() for row in region.rows}
-            arriving[fetch.level - 1] += [
+            expected[fetch.level - 1] += [
                 (row.source, k, number) for number, row in sorted(rows.items()) if row.source not in (pid, -1)
             ]
-        self.receives = [sorted(each) for each in arriving]
+        self.receives = [sorted(each) for each in expected]
         for stage in plan.stages:
             orders = []
             for at in stage.tasks.mine(pid):
@@ -80,10 +89,20 @@ class PlanOrders:
                 for fetch in stage.fetches:
                     k = numbers[id(fetch)]
                     self.until[k] = max(self.until[k], stage.level)
-                    reads.append(Pieced(fetch, k, regions[k][at]) if k in regions else block_of(fetch, at))
+                    reads.append(self._read(fetch, k, regions[k][at]) if k in regions else block_of(fetch, at))
                 orders.append(TaskOrder(at, stage.tasks.box(at), reads))
             self.stages[stage.level].append(StageOrder(stage, orders, small_stage(stage, orders)))
         self.small = [all(each.small is not None for each in stages) for stages in self.stages]
+
+    def _read(self, fetch: Fetch, number: int, region: ReadRegion) -> Direct | Pieced:
+        """Return where a region comes from."""
+        if len(region.rows) != 1:
+            return Pieced(fetch, number, region)
+        (row,) = region.rows
+        if row.source in (self.pid, -1):
+            return Direct(fetch.ref.value.number, row.block, row.where, fetch)
+        place = self.arriving.setdefault((number, row.number), self._values + len(self.arriving))
+        return Direct(place, (), None, fetch)
 
 
 def _landing(fetch: Fetch, region: ReadRegion, pid: int) -> dict[int, tuple[slice, ...]]:
