@@ -20,8 +20,8 @@ from bsp.source import here
 from bsp.transport.header import digest
 from bsp.transport.packet import DIRECT_BYTES
 from bsp.values.effects import Row, Send
-from bsp.values.payload import Packed, Weighed, as_array, dumps, is_abstract, is_array, size_of
-from bsp.values.records import VALUE, address_of
+from bsp.values.payload import Packed, Weighed, array_out, as_array, dumps, is_abstract, is_array, size_of
+from bsp.values.records import ARRAY, VALUE, address_of
 
 if TYPE_CHECKING:
     from bsp.cost.choice import Choice
@@ -192,8 +192,11 @@ class Steps:
 
 def give_to_all(channel: Context, source: int, first: int, stop: int, value: Packed, lent: bool) -> None:
     """Queue a private message to the processes first..stop-1; see `Steps.post_to_all`."""
-    if type(value) is bytes and len(value) < DIRECT_BYTES:
-        effect: Any = (VALUE, first, address_of(channel.id, 0, source), stop, value, None)
+    data = array_out(value) if type(value) is np.ndarray and value.nbytes < DIRECT_BYTES else None
+    if data is not None:
+        effect: Any = (ARRAY, first, address_of(channel.id, 0, source), stop, data, None)
+    elif type(value) is bytes and len(value) < DIRECT_BYTES:
+        effect = (VALUE, first, address_of(channel.id, 0, source), stop, value, None)
     else:
         array, pickled = (None, value) if isinstance(value, bytes) else (value, None)
         borrowed = lent and array is not None

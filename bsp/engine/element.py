@@ -47,7 +47,7 @@ from bsp.transport.base import Solo, Transport
 from bsp.transport.compiled import COMPILED, end_superstep, pack
 from bsp.values.blocks import Blocks
 from bsp.values.effects import Effect, Get, Outbox, Put, PutEach, Row, Send, effect_of
-from bsp.values.payload import Packed, received
+from bsp.values.payload import array_in, received
 from bsp.values.records import COPIED, KINDS, Record
 
 if TYPE_CHECKING:
@@ -599,8 +599,14 @@ class Element:
         assert packed is not None
         self.take({send.source: packed})
 
-    def take(self, values: dict[int, Packed]) -> None:
-        """Put values that processes give to all into the pool, by source in the order of the pids."""
+    def take(self, values: dict[int, Any]) -> None:
+        """Put values that processes give to all into the pool, by source in the order of the pids.
+
+        Those that have come as records are bytes; a bytearray is an array's (`bsp.values.payload.array_out`).
+        """
+        for source, value in values.items():
+            if type(value) is bytearray:
+                values[source] = array_in(value)
         if self.pool is None:
             self.pool = Pool(len(self.tasks), values)
         else:

@@ -21,8 +21,8 @@ from bsp.source import SourceLine
 from bsp.values.effects import Effect, Get, Put, PutEach, Row, Send, range_of
 from bsp.values.memory import LARGE, empty
 from bsp.values.parts import read_part
-from bsp.values.payload import items_in
-from bsp.values.records import KINDS, PART, PUT, VALUE, each
+from bsp.values.payload import array_in, items_in
+from bsp.values.records import FOR_ALL, KINDS, PART, PUT, VALUE, each
 from bsp.values.region import Region
 
 DIRECT_BYTES = LARGE  # of values that follow a packet as blocks: all of them are received where a page begins
@@ -174,8 +174,9 @@ def decode(
         kind = record[0]
         if kind == _SMALL:
             _, of_kind, context, coarray, source, dest, start, size, data = record
-            if of_kind == VALUE:
-                effects.append(Send(source, range(dest, start), context, None, None, data, pooled=True))
+            if of_kind in FOR_ALL:
+                array, pickled = (None, data) if of_kind == VALUE else (array_in(data), None)
+                effects.append(Send(source, range(dest, start), context, None, array, pickled, pooled=True))
                 continue
             dtype = dtype_of(dest, context, coarray)
             if of_kind == PART:

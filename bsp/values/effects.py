@@ -19,8 +19,8 @@ import numpy as np
 
 from bsp.source import NOWHERE, SourceLine
 from bsp.values.parts import read_part
-from bsp.values.payload import items_in
-from bsp.values.records import LENT, PART, PUT, VALUE, Record, parts_of
+from bsp.values.payload import array_in, items_in
+from bsp.values.records import ARRAY, LENT, PART, PUT, VALUE, Record, parts_of
 from bsp.values.region import Region
 
 
@@ -159,6 +159,8 @@ def effect_of(record: Record) -> Effect:
     context, index, source = parts_of(address)
     if kind == VALUE:
         return Send(source, range(dest, start), context, None, None, data, pooled=True)
+    if kind == ARRAY:
+        return Send(source, range(dest, start), context, None, array_in(data), None, pooled=True)
     if kind == PART:
         coarray, region = coarray
         values = items_in(read_part(data).items, coarray.dtype, prod(region.shape))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import io
 import pickle
+import struct
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -47,7 +49,25 @@ def items_in(data: bytes | np.ndarray, dtype: np.dtype[Any], count: int) -> np.n
     return np.frombuffer(data, dtype, count) if dtype.itemsize and count else np.empty(count, dtype)
 
 
-_SINGLE = {dtype.num: dtype for dtype in map(np.dtype, "?bhilqBHILQefdgFDG")}
+def array_out(array: np.ndarray) -> bytes | None:
+    """Return a small array as bytes: its dtype and shape, then its items; None for dtypes but plain numbers."""
+    dtype, shape = array.dtype, array.shape
+    return _array_head(dtype.num, shape) + array.tobytes() if _SINGLE.get(dtype.num) is dtype else None
+
+
+@lru_cache(maxsize=1024)
+def _array_head(number: int, shape: tuple[int, ...]) -> bytes:
+    return struct.pack(f"<BB{len(shape)}q", number, len(shape), *shape)
+
+
+def array_in(data: bytes | bytearray) -> np.ndarray:
+    """Return the array of `array_out`, in memory of its own."""
+    number, axes = data[0], data[1]
+    shape = struct.unpack_from(f"<{axes}q", data, 2)
+    return np.ndarray(shape, _SINGLE[number], data, 2 + 8 * axes).copy()
+
+
+_SINGLE: dict[int, np.dtype[Any]] = {dtype.num: dtype for dtype in map(np.dtype, "?bhilqBHILQefdgFDG")}
 _canonical: dict[tuple[np.dtype[Any], str], np.dtype[Any]] = {}
 
 

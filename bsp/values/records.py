@@ -1,4 +1,4 @@
-"""Puts into one range, small puts into a part, and small values for all, as records of bytes.
+"""Puts into one range, small puts into a part, and small values and arrays for all, as records of bytes.
 
 A superstep of these makes no other objects.
 
@@ -6,11 +6,12 @@ Until the boundary such an effect is a tuple, `(kind, dest, address, start, data
 
 kind : PUT for a small one; COPIED or LENT for one of DIRECT_BYTES (`bsp.transport.packet`) or more, whose bytes follow
     the packets as a block, from a copy or from memory of the program's own; PART for a small one into a rectangular
-    part that is no range; VALUE for a value that is given to all processes from `dest` to `start` - 1.
+    part that is no range; VALUE for a value that is given to all processes from `dest` to `start` - 1, a pickle, and
+    ARRAY for an array that is, as bytes (`bsp.values.payload.array_out`).
 address : `address_of` the context, the coarray (0 for values) and the source.
 start : where the bytes of a put go in the memory of the coarray; of a value, the end of the range of pids.
 data : bytes, of a part its description and its items (`bsp.values.parts`); of a block an array of bytes.
-coarray : that of the source, of a part with its region; None for a value.
+coarray : that of the source, of a part with its region; None for a value or an array.
 
 In a packet it is a head of 32 bytes and the data, if they are no block.  The functions here are the reference; where
 the package was installed with a C compiler, those in C take their place (`bsp.transport.compiled`).
@@ -27,9 +28,9 @@ import numpy as np
 
 from bsp.values.parts import read_part
 
-PUT, VALUE, COPIED, LENT, PART = 1, 2, 3, 4, 5
-BLOCKS = (COPIED, LENT)
-KINDS = frozenset({PUT, VALUE, *BLOCKS, PART})  # the first byte of a packet; one of marshalled records has another
+PUT, VALUE, COPIED, LENT, PART, ARRAY = 1, 2, 3, 4, 5, 6
+BLOCKS, FOR_ALL = (COPIED, LENT), (VALUE, ARRAY)
+KINDS = frozenset({PUT, PART, *BLOCKS, *FOR_ALL})  # the first byte of a packet; one of marshalled records has another
 LARGEST_BLOCK = (1 << 32) - 1  # bytes that the head of a record can tell
 
 Record = tuple[int, int, bytes, int, Any, Any]
@@ -73,7 +74,7 @@ def pack(
             record = _HEAD.pack(kind, address, dest, len(data), start)
             if kind not in BLOCKS:
                 record += data
-            for k in range(owner[dest], elements) if kind == VALUE else (owner[dest],):
+            for k in range(owner[dest], elements) if kind in FOR_ALL else (owner[dest],):
                 packets.setdefault(k, []).append(record)
     joined = {k: b"".join(packets[k]) for k in sorted(packets)}
     if any(len(packet) > room for k, packet in joined.items() if k != index):
@@ -88,13 +89,15 @@ def pack(
 def apply(packet: bytes, tasks: Sequence[Any], first: int, values: dict[int, Any], blocks: list[Any]) -> None:
     """Write the puts of a packet into their coarrays, and its values into `values`, by source, in their order.
 
+    An array is there as a bytearray, by which `Element.take` knows it.
+
     tasks : the processes here; their pids are consecutive, from `first`.
     blocks : the bytes of each block of the packet; None for one that is in its place already.
     """
     taken = 0
     for kind, context, coarray, source, dest, start, size, data in each(packet):
-        if kind == VALUE:
-            values[source] = data
+        if kind in FOR_ALL:
+            values[source] = data if kind == VALUE else bytearray(data)
             continue
         if kind == PART:
             part = read_part(data)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from tests_run import run_program
 
 import bsp
@@ -27,7 +28,8 @@ from bsp.values import blocks as blocks_in_python
 from bsp.values import records
 from bsp.values.effects import effect_of
 from bsp.values.parts import description
-from bsp.values.records import COPIED, LENT, PART, PUT, VALUE, address_of
+from bsp.values.payload import array_in, array_out
+from bsp.values.records import COPIED, FOR_ALL, LENT, PART, PUT, VALUE, address_of
 from bsp.values.region import resolve
 
 try:
@@ -69,7 +71,7 @@ def small_effects(draw: st.DrawFn) -> Any:
     source = draw(st.sampled_from([3, 4]))
     data = draw(st.binary(max_size=20))
     if draw(st.booleans()):
-        return VALUE, draw(st.integers(0, 7)), address_of(1, 0, source), 8, data, None
+        return draw(st.sampled_from(FOR_ALL)), draw(st.integers(0, 7)), address_of(1, 0, source), 8, data, None
     if draw(st.booleans()):
         return draw(parts(source))
     index = draw(st.integers(0, 2))
@@ -95,10 +97,11 @@ def tasks_of(element: int) -> list[Any]:
 
 def applied(
     apply: Any, packet: bytes, element: int, blocks: Sequence[Any] = ()
-) -> tuple[list[bytes], list[tuple[int, bytes]]]:
+) -> tuple[list[bytes], list[tuple[int, type, Any]]]:
     tasks, values = tasks_of(element), {}
     apply(packet, tasks, OWNER.index(element), values, list(blocks))
-    return [x.raw.tobytes() for task in tasks for x in task.contexts[0].coarrays], list(values.items())
+    told = [(source, type(value), value) for source, value in values.items()]  # equal bytes may be of arrays, or not
+    return [x.raw.tobytes() for task in tasks for x in task.contexts[0].coarrays], told
 
 
 @needs_c
@@ -162,16 +165,16 @@ def test_records_are_the_effects_in_their_order(posted: list[list[Any]]) -> None
         values = {}
         for kind, dest, address, start, data, kept in [effect for effects in posted for effect in effects]:
             _, index, source = struct.unpack("<IIi", address)
-            if kind == VALUE and element >= OWNER[dest]:
-                values[source] = data
+            if kind in FOR_ALL and element >= OWNER[dest]:
+                values[source] = data if kind == VALUE else bytearray(data)
             elif kind == PART and OWNER[dest] == element:
                 dtype, shape, at, items = kept
                 np.frombuffer(memory[dest][index], dtype).reshape(shape)[at] = items
-            elif kind != VALUE and OWNER[dest] == element:
+            elif kind not in FOR_ALL and OWNER[dest] == element:
                 memory[dest][index][start : start + len(data)] = bytes(data)
         flat = [bytes(x) for coarrays in memory.values() for x in coarrays]
         found = applied(records.apply, packets.get(element, b""), element, blocks.get(element, []))
-        assert found == (flat, list(values.items()))
+        assert found == (flat, [(source, type(value), value) for source, value in values.items()])
 
 
 @given(parts(3))
@@ -190,6 +193,19 @@ def test_a_put_into_a_part_is_the_same_on_the_general_way(record: Any) -> None:
     else:
         found.reshape(-1)[effect.region.start : effect.region.stop] = effect.values
     assert found.tobytes() == expected.tobytes()
+
+
+@given(hnp.arrays(hnp.scalar_dtypes(), hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=3)))
+def test_small_arrays_as_bytes(array: np.ndarray) -> None:
+    data = array_out(array)
+    if array.dtype.kind in "SUMm" or not array.dtype.isnative:
+        assert data is None
+        return
+    assert data is not None
+    for found in (array_in(data), array_in(bytearray(data))):
+        assert found.dtype is array.dtype or found.dtype == array.dtype
+        assert (found.shape, found.tobytes(), found.flags.writeable, found.flags.owndata) == (
+            array.shape, array.tobytes(), True, True)  # fmt: skip
 
 
 @given(st.data())

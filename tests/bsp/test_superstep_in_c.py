@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 import bsp
 from bsp.engine.element import Element
@@ -23,7 +24,8 @@ from bsp.transport.packet import Packet
 from bsp.values import records
 from bsp.values.effects import Send
 from bsp.values.operations import KNOWN, Prefixes, combine, operation
-from bsp.values.records import COPIED, LENT, PUT, VALUE, address_of
+from bsp.values.payload import array_out
+from bsp.values.records import ARRAY, COPIED, LENT, PUT, VALUE, address_of
 
 needs_c = pytest.mark.skipif(not compiled.COMPILED, reason="the package was installed without a C compiler")
 P = 5  # processes 0 and 1 are on the element that is tested, the others on the one that is played
@@ -89,9 +91,10 @@ def element_beside(peer: Peer, posted: dict[int, list[Any]], hints: list[int]) -
 
 def seen(element: Element) -> Any:
     """Return everything that a boundary changes."""
-    pool = element.pool
+    packed = {} if element.pool is None else element.pool.packed
+    arrays = {k: (x.shape, x.dtype, x.tobytes()) for k, x in packed.items() if isinstance(x, np.ndarray)}
     return (
-        element.superstep, element.hint, None if pool is None else list(pool.packed.items()),
+        element.superstep, element.hint, element.pool is None, list((packed | arrays).items()),
         [x.raw.tobytes() for task in element.tasks for x in task.contexts[0].coarrays if x is not None],
         [task.contexts[k].arrived for task in element.tasks for k in (0, 1)],
         [task.contexts[k].outbox.effects for task in element.tasks for k in (0, 1)],
@@ -107,8 +110,10 @@ def effects(draw: st.DrawFn, sources: list[int], dests: st.SearchStrategy[int]) 
         for _ in range(draw(st.integers(0, 4))):
             dest = draw(dests)
             if draw(st.booleans()):
-                data = draw(st.binary(max_size=30))
-                posted.setdefault(source, []).append((VALUE, dest, address_of(1, 0, source), P, data, None))
+                kind, data = VALUE, draw(st.binary(max_size=30))
+                if draw(st.booleans()):
+                    kind, data = ARRAY, array_out(draw(hnp.arrays(float, 2)))
+                posted.setdefault(source, []).append((kind, dest, address_of(1, 0, source), P, data, None))
                 continue
             index = draw(st.integers(0, 2))
             start = draw(st.integers(0, SIZES[index]))
@@ -134,15 +139,15 @@ def test_a_superstep_ends_as_in_python(
         packet = b""  # the slots are small in the first superstep
     found = []
     for quick in (False, True):
-        blocks = any(effect[0] not in (PUT, VALUE) for some in theirs.values() for effect in some)
+        blocks = any(effect[0] in records.BLOCKS for some in theirs.values() for effect in some)
         peer = Peer(packet, hints[2], flags=BLOCKS if packet and blocks else 0)
         element = element_beside(peer, posted, hints[:2])
         element._quick = quick
         sizes = [
-            32 + (len(effect[4]) if effect[0] in (PUT, VALUE) else 0)
+            32 + (0 if effect[0] in records.BLOCKS else len(effect[4]))
             for some in posted.values()
             for effect in some
-            if effect[0] == VALUE or effect[1] > 1
+            if effect[0] in records.FOR_ALL or effect[1] > 1
         ]
         if sum(sizes) > 256 - 64:
             return  # they go outside the slot, and another exchange follows

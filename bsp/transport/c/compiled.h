@@ -13,7 +13,7 @@
 #error "records and headers are copied as they lie in memory, which must be little-endian"
 #endif
 
-enum { PUT = 1, VALUE = 2, COPIED = 3, LENT = 4, PART = 5 }; /* kinds of records, from the first to the last */
+enum { PUT = 1, VALUE = 2, COPIED = 3, LENT = 4, PART = 5, ARRAY = 6 }; /* kinds of records, from the first to the last */
 enum { BLOCKS = 64 };                                        /* the flag of a header */
 
 /* The head of a record; its data follow, if they are no block. */
@@ -68,6 +68,7 @@ typedef struct {
 enum { FAILED = -1, DONE = 0, OTHER = 1 };
 
 int is_block(long kind);
+int is_for_all(long kind);
 
 /* Return the header of an element with nothing but packets, whose sizes are not yet in it, and blocks. */
 Header small_header(double clock, unsigned long superstep, const char *digest, uint64_t hint, uint64_t block_bytes);

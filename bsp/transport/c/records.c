@@ -8,6 +8,11 @@ int is_block(long kind)
     return kind == COPIED || kind == LENT;
 }
 
+int is_for_all(long kind)
+{
+    return kind == VALUE || kind == ARRAY;
+}
+
 /* Return the bytes that follow the head of a record in its packet. */
 static Py_ssize_t inlined(long kind, Py_ssize_t size)
 {
@@ -58,7 +63,7 @@ static int range_of(const Effect *item, PyObject *owner, Py_ssize_t elements, Py
             PyErr_Format(PyExc_IndexError, "element %zd of %zd", *low, elements);
         return -1;
     }
-    *high = item->kind == VALUE ? elements : *low + 1;
+    *high = is_for_all(item->kind) ? elements : *low + 1;
     return 0;
 }
 
@@ -270,7 +275,7 @@ int next_record(const char *packet, Py_ssize_t size, Py_ssize_t *at, Head *head,
     Py_ssize_t left = size - *at - (Py_ssize_t)sizeof *head;
     if (left >= 0) {
         memcpy(head, packet + *at, sizeof *head);
-        if (head->kind < PUT || head->kind > PART) {
+        if (head->kind < PUT || head->kind > ARRAY) {
             PyErr_Format(PyExc_ValueError, "a record of the unknown kind %d", (int)head->kind);
             return -1;
         }
@@ -284,10 +289,12 @@ int next_record(const char *packet, Py_ssize_t size, Py_ssize_t *at, Head *head,
     return left < 0 ? -1 : 1;
 }
 
-/* Add a value to those of its source; return 0, or -1 with an exception. */
+/* Add a value to those of its source, an array as a bytearray; return 0, or -1 with an exception. */
 static int take_value(PyObject *values, const Head *head, const char *data)
 {
-    PyObject *source = PyLong_FromLong(head->source), *value = PyBytes_FromStringAndSize(data, head->size);
+    PyObject *source = PyLong_FromLong(head->source);
+    PyObject *value = head->kind == ARRAY ? PyByteArray_FromStringAndSize(data, head->size)
+                                          : PyBytes_FromStringAndSize(data, head->size);
     int failed = !source || !value || PyDict_SetItem(values, source, value);
     Py_XDECREF(source);
     Py_XDECREF(value);
