@@ -18,7 +18,7 @@ from bsp.arrays.planning.stages import Fetch, PieceRow, Value
 from bsp.arrays.planning.tasks import Direct, Pieced, TaskOrder
 from bsp.declared import shaped
 from bsp.engine.task import Call
-from bsp.values.effects import Send
+from bsp.values.effects import Send, message
 
 if TYPE_CHECKING:
     from bsp.arrays.execution.world import World
@@ -168,7 +168,10 @@ class Run:
         if not last and notes.failed is None:
             for fetch, row, dests in self.orders.sends[level]:
                 piece = fetch.piece(self.blocks(fetch.ref.value)[row.block], row.where)
-                effects.append(Send(world.pid, dests, context.id, None, piece, None, borrowed=True, shared=True))
+                effect: Any = message(world.pid, dests, context.id, None, piece, None)
+                if effect is None:
+                    effect = Send(world.pid, dests, context.id, None, piece, None, borrowed=True, shared=True)
+                effects.append(effect)
             self._prepare(level)
         world.task.label = plan.text
         world.task.boundary(Call(self._text, self._digests[level], (context,)))

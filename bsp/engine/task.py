@@ -29,6 +29,7 @@ from bsp.interpreter.profilers import active, paused, resumed
 from bsp.source import NOWHERE, SourceLine, here, importing, traceback_of, user_line
 from bsp.transport.header import digest
 from bsp.values.effects import Outbox
+from bsp.values.records import message_in
 
 if TYPE_CHECKING:
     import greenlet
@@ -64,6 +65,10 @@ class Context:
     coarrays: list[Coarray | None] = field(default_factory=list)
     registered: int = 0  # coarrays[:registered] have been matched between all processes
     releases: list[int] = field(default_factory=list)
+
+    def receive(self, source: int, data: bytes) -> None:
+        """Add a message that has come as a record to those that the boundary under way delivers."""
+        self.arriving.append((source, *message_in(data)))
 
     def drop(self) -> None:
         """Drop the effects issued since the last boundary."""

@@ -22,7 +22,7 @@ from bsp.values.effects import Effect, Get, Put, PutEach, Row, Send, range_of
 from bsp.values.memory import LARGE, empty
 from bsp.values.parts import read_part
 from bsp.values.payload import array_in, items_in
-from bsp.values.records import FOR_ALL, KINDS, PART, PUT, VALUE, each
+from bsp.values.records import FOR_ALL, KINDS, MESSAGE, PART, PUT, VALUE, each, message_in
 from bsp.values.region import Region
 
 DIRECT_BYTES = LARGE  # of values that follow a packet as blocks: all of them are received where a page begins
@@ -177,6 +177,9 @@ def decode(
             if of_kind in FOR_ALL:
                 array, pickled = (None, data) if of_kind == VALUE else (array_in(data), None)
                 effects.append(Send(source, range(dest, start), context, None, array, pickled, pooled=True))
+                continue
+            if of_kind == MESSAGE:
+                effects.append(Send(source, (dest,), context, *message_in(data)))
                 continue
             dtype = dtype_of(dest, context, coarray)
             if of_kind == PART:

@@ -10,7 +10,7 @@ first, then puts and accumulates in order of (source pid, issue order).
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -20,7 +20,19 @@ import numpy as np
 from bsp.source import NOWHERE, SourceLine
 from bsp.values.parts import read_part
 from bsp.values.payload import array_in, items_in
-from bsp.values.records import ARRAY, LENT, PART, PUT, VALUE, Record, parts_of
+from bsp.values.records import (
+    ARRAY,
+    LENT,
+    MESSAGE,
+    PART,
+    PUT,
+    VALUE,
+    Record,
+    address_of,
+    message_in,
+    message_out,
+    parts_of,
+)
 from bsp.values.region import Region
 
 
@@ -153,6 +165,16 @@ def range_of(start: int, size: int, dtype: np.dtype[Any]) -> Region:
     return Region((items,), first, first + items)
 
 
+def message(
+    source: int, dests: Sequence[int], context: int, tag: bytes | None, array: np.ndarray | None, pickled: bytes | None
+) -> Record | None:
+    """Return the record of a small message to one process, copied now; None for others."""
+    if len(dests) != 1:
+        return None
+    data = message_out(tag, array, pickled)
+    return None if data is None else (MESSAGE, dests[0], address_of(context, 0, source), 0, data, None)
+
+
 def effect_of(record: Record) -> Effect:
     """Return the effect of a record (`bsp.values.records`) as an object."""
     kind, dest, address, start, data, coarray = record
@@ -161,6 +183,8 @@ def effect_of(record: Record) -> Effect:
         return Send(source, range(dest, start), context, None, None, data, pooled=True)
     if kind == ARRAY:
         return Send(source, range(dest, start), context, None, array_in(data), None, pooled=True)
+    if kind == MESSAGE:
+        return Send(source, (dest,), context, *message_in(data))
     if kind == PART:
         coarray, region = coarray
         values = items_in(read_part(data).items, coarray.dtype, prod(region.shape))

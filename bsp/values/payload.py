@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from bsp.values.memory import LARGE
+
 Packed = np.ndarray | bytes  # a value in the form in which it travels
 
 
@@ -50,7 +52,9 @@ def items_in(data: bytes | np.ndarray, dtype: np.dtype[Any], count: int) -> np.n
 
 
 def array_out(array: np.ndarray) -> bytes | None:
-    """Return a small array as bytes: its dtype and shape, then its items; None for dtypes but plain numbers."""
+    """Return a small array of plain numbers as bytes, its dtype and shape, then its items; None for any other."""
+    if type(array) is not np.ndarray or array.nbytes >= LARGE:
+        return None
     dtype, shape = array.dtype, array.shape
     return _array_head(dtype.num, shape) + array.tobytes() if _SINGLE.get(dtype.num) is dtype else None
 

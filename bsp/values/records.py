@@ -1,4 +1,4 @@
-"""Puts into one range, small puts into a part, and small values and arrays for all, as records of bytes.
+"""Puts into one range, small puts into a part, small messages, and small values for all, as records of bytes.
 
 A superstep of these makes no other objects.
 
@@ -7,11 +7,12 @@ Until the boundary such an effect is a tuple, `(kind, dest, address, start, data
 kind : PUT for a small one; COPIED or LENT for one of DIRECT_BYTES (`bsp.transport.packet`) or more, whose bytes follow
     the packets as a block, from a copy or from memory of the program's own; PART for a small one into a rectangular
     part that is no range; VALUE for a value that is given to all processes from `dest` to `start` - 1, a pickle, and
-    ARRAY for an array that is, as bytes (`bsp.values.payload.array_out`).
-address : `address_of` the context, the coarray (0 for values) and the source.
+    ARRAY for an array that is, as bytes (`bsp.values.payload.array_out`); MESSAGE for a small message.
+address : `address_of` the context, the coarray (0 if there is none) and the source.
 start : where the bytes of a put go in the memory of the coarray; of a value, the end of the range of pids.
-data : bytes, of a part its description and its items (`bsp.values.parts`); of a block an array of bytes.
-coarray : that of the source, of a part with its region; None for a value or an array.
+data : bytes, of a part its description and its items (`bsp.values.parts`), of a message its tag and what it carries
+    (`message_out`); of a block an array of bytes.
+coarray : that of the source, of a part with its region; None if there is none.
 
 In a packet it is a head of 32 bytes and the data, if they are no block.  The functions here are the reference; where
 the package was installed with a C compiler, those in C take their place (`bsp.transport.compiled`).
@@ -26,16 +27,20 @@ from typing import Any
 
 import numpy as np
 
+from bsp.values.memory import LARGE
 from bsp.values.parts import read_part
+from bsp.values.payload import array_in, array_out
 
-PUT, VALUE, COPIED, LENT, PART, ARRAY = 1, 2, 3, 4, 5, 6
+PUT, VALUE, COPIED, LENT, PART, ARRAY, MESSAGE = 1, 2, 3, 4, 5, 6, 7
 BLOCKS, FOR_ALL = (COPIED, LENT), (VALUE, ARRAY)
-KINDS = frozenset({PUT, PART, *BLOCKS, *FOR_ALL})  # the first byte of a packet; one of marshalled records has another
+PUTS = (PUT, PART, *BLOCKS)
+KINDS = frozenset({*PUTS, *FOR_ALL, MESSAGE})  # the first byte of a packet; one of marshalled records has another
 LARGEST_BLOCK = (1 << 32) - 1  # bytes that the head of a record can tell
 
 Record = tuple[int, int, bytes, int, Any, Any]
 
 _ADDRESS = struct.Struct("<IIi")
+_MESSAGE = struct.Struct("<?i")
 _HEAD = struct.Struct("<B 3x 12s i I Q")
 HEAD = _HEAD.size
 
@@ -49,6 +54,22 @@ def address_of(context: int, coarray: int, source: int) -> bytes:
 def parts_of(address: bytes) -> tuple[int, int, int]:
     """Return the context, the coarray and the source in an address."""
     return _ADDRESS.unpack(address)
+
+
+def message_out(tag: bytes | None, array: np.ndarray | None, pickled: bytes | None) -> bytes | None:
+    """Return a small message as bytes: an array or a pickle, and the pickle of its tag; None if it is none."""
+    body = pickled if array is None else array_out(array)
+    if type(body) is not bytes or len(body) + len(tag or b"") >= LARGE:
+        return None
+    return _MESSAGE.pack(array is not None, -1 if tag is None else len(tag)) + (tag or b"") + body
+
+
+def message_in(data: bytes) -> tuple[bytes | None, np.ndarray | None, bytes | None]:
+    """Return tag, array and pickle of `message_out`."""
+    is_array, length = _MESSAGE.unpack_from(data)
+    start = _MESSAGE.size + max(length, 0)
+    tag = None if length < 0 else data[_MESSAGE.size : start]
+    return (tag, array_in(data[start:]), None) if is_array else (tag, None, data[start:])
 
 
 def pack(
@@ -98,6 +119,11 @@ def apply(packet: bytes, tasks: Sequence[Any], first: int, values: dict[int, Any
     for kind, context, coarray, source, dest, start, size, data in each(packet):
         if kind in FOR_ALL:
             values[source] = data if kind == VALUE else bytearray(data)
+            continue
+        if kind == MESSAGE:
+            if not 0 <= dest - first < len(tasks):
+                raise IndexError(f"process {dest} is not here")
+            tasks[dest - first].contexts[context].receive(source, data)
             continue
         if kind == PART:
             part = read_part(data)

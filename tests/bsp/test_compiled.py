@@ -29,7 +29,7 @@ from bsp.values import records
 from bsp.values.effects import effect_of
 from bsp.values.parts import description
 from bsp.values.payload import array_in, array_out
-from bsp.values.records import COPIED, FOR_ALL, LENT, PART, PUT, VALUE, address_of
+from bsp.values.records import COPIED, FOR_ALL, LENT, MESSAGE, PART, PUT, VALUE, address_of, message_in, message_out
 from bsp.values.region import resolve
 
 try:
@@ -74,6 +74,8 @@ def small_effects(draw: st.DrawFn) -> Any:
         return draw(st.sampled_from(FOR_ALL)), draw(st.integers(0, 7)), address_of(1, 0, source), 8, data, None
     if draw(st.booleans()):
         return draw(parts(source))
+    if draw(st.booleans()):
+        return MESSAGE, draw(st.integers(0, 7)), address_of(0, 0, source), 0, data, None
     index = draw(st.integers(0, 2))
     start = draw(st.integers(0, SIZES[index]))
     kind, data = draw(st.sampled_from([PUT, COPIED, LENT])), data[: SIZES[index] - start]
@@ -85,22 +87,22 @@ outboxes = st.lists(st.lists(small_effects(), max_size=6), max_size=3)
 
 
 def tasks_of(element: int) -> list[Any]:
-    """Return processes with three coarrays each, as far as `apply` looks at them."""
-    return [
-        SimpleNamespace(
-            contexts={0: SimpleNamespace(coarrays=[SimpleNamespace(raw=np.zeros(n, np.uint8)) for n in SIZES])}
-        )
-        for owner in OWNER
-        if owner == element
-    ]
+    """Return processes with three coarrays each, as far as `apply` looks at them; `came` has their messages."""
+
+    def process() -> Any:
+        came: list[Any] = []
+        coarrays = [SimpleNamespace(raw=np.zeros(n, np.uint8)) for n in SIZES]
+        context = SimpleNamespace(coarrays=coarrays, receive=lambda source, data: came.append((source, data)))
+        return SimpleNamespace(contexts={0: context}, came=came)
+
+    return [process() for owner in OWNER if owner == element]
 
 
-def applied(
-    apply: Any, packet: bytes, element: int, blocks: Sequence[Any] = ()
-) -> tuple[list[bytes], list[tuple[int, type, Any]]]:
+def applied(apply: Any, packet: bytes, element: int, blocks: Sequence[Any] = ()) -> tuple[list[bytes], list[Any]]:
     tasks, values = tasks_of(element), {}
     apply(packet, tasks, OWNER.index(element), values, list(blocks))
     told = [(source, type(value), value) for source, value in values.items()]  # equal bytes may be of arrays, or not
+    told += [message for task in tasks for message in task.came]
     return [x.raw.tobytes() for task in tasks for x in task.contexts[0].coarrays], told
 
 
@@ -162,7 +164,7 @@ def test_records_are_the_effects_in_their_order(posted: list[list[Any]]) -> None
     assert packets is not None
     for element in range(3):
         memory = {pid: [bytearray(n) for n in SIZES] for pid, owner in enumerate(OWNER) if owner == element}
-        values = {}
+        values, messages = {}, []
         for kind, dest, address, start, data, kept in [effect for effects in posted for effect in effects]:
             _, index, source = struct.unpack("<IIi", address)
             if kind in FOR_ALL and element >= OWNER[dest]:
@@ -170,11 +172,14 @@ def test_records_are_the_effects_in_their_order(posted: list[list[Any]]) -> None
             elif kind == PART and OWNER[dest] == element:
                 dtype, shape, at, items = kept
                 np.frombuffer(memory[dest][index], dtype).reshape(shape)[at] = items
+            elif kind == MESSAGE and OWNER[dest] == element:
+                messages.append((dest, source, data))
             elif kind not in FOR_ALL and OWNER[dest] == element:
                 memory[dest][index][start : start + len(data)] = bytes(data)
         flat = [bytes(x) for coarrays in memory.values() for x in coarrays]
         found = applied(records.apply, packets.get(element, b""), element, blocks.get(element, []))
-        assert found == (flat, [(source, type(value), value) for source, value in values.items()])
+        told = [(source, type(value), value) for source, value in values.items()]
+        assert found == (flat, told + [each[1:] for each in sorted(messages, key=lambda each: each[0])])
 
 
 @given(parts(3))
@@ -206,6 +211,18 @@ def test_small_arrays_as_bytes(array: np.ndarray) -> None:
         assert found.dtype is array.dtype or found.dtype == array.dtype
         assert (found.shape, found.tobytes(), found.flags.writeable, found.flags.owndata) == (
             array.shape, array.tobytes(), True, True)  # fmt: skip
+
+
+@given(st.none() | st.binary(max_size=9), st.none() | hnp.arrays(float, (2, 2)), st.binary(max_size=9))
+def test_small_messages_as_bytes(tag: bytes | None, array: np.ndarray | None, pickled: bytes) -> None:
+    data = message_out(tag, array, None if array is not None else pickled)
+    assert data is not None
+    for found in (message_in(data), effect_of((MESSAGE, 4, address_of(2, 0, 3), 0, data, None))):
+        came = found if isinstance(found, tuple) else (found.tag, found.array, found.pickled)
+        assert came[0] == tag
+        assert came[2] == (pickled if array is None else None)
+        assert array is None or came[1].tobytes() == array.tobytes()
+    assert message_out(b"1" * (1 << 16), None, pickled) is None
 
 
 @given(st.data())
@@ -251,8 +268,8 @@ def test_what_is_damaged_is_refused(part: Any) -> None:
         applied(apply, past, 0)
     with pytest.raises(IndexError, match="not here"):
         applied(apply, packet, 2)
-    with pytest.raises(ValueError, match="unknown kind 7"):
-        applied(apply, b"\x07" + packet[1:], 0)
+    with pytest.raises(ValueError, match="unknown kind 8"):
+        applied(apply, b"\x08" + packet[1:], 0)
     column = description((2,), (2,), 1)
     for start, data in ((-1, column), (38, column), (1, description((2,), (-2,), 1)), (2**63 - 1, column)):
         with pytest.raises((IndexError, ValueError), match=r"runs past|another part"):

@@ -25,7 +25,7 @@ from bsp.values import records
 from bsp.values.effects import Send
 from bsp.values.operations import KNOWN, Prefixes, combine, operation
 from bsp.values.payload import array_out
-from bsp.values.records import ARRAY, COPIED, LENT, PUT, VALUE, address_of
+from bsp.values.records import ARRAY, COPIED, LENT, MESSAGE, PUT, VALUE, address_of, message_out
 
 needs_c = pytest.mark.skipif(not compiled.COMPILED, reason="the package was installed without a C compiler")
 P = 5  # processes 0 and 1 are on the element that is tested, the others on the one that is played
@@ -111,8 +111,13 @@ def effects(draw: st.DrawFn, sources: list[int], dests: st.SearchStrategy[int]) 
             dest = draw(dests)
             if draw(st.booleans()):
                 kind, data = VALUE, draw(st.binary(max_size=30))
-                if draw(st.booleans()):
+                other = draw(st.integers(0, 2))
+                if other == 1:
                     kind, data = ARRAY, array_out(draw(hnp.arrays(float, 2)))
+                elif other == 2:
+                    data = message_out(b"tag", None, data)
+                    posted.setdefault(source, []).append((MESSAGE, dest, address_of(1, 0, source), 0, data, None))
+                    continue
                 posted.setdefault(source, []).append((kind, dest, address_of(1, 0, source), P, data, None))
                 continue
             index = draw(st.integers(0, 2))

@@ -57,7 +57,7 @@ static int find_targets(Targets *all, PyObject *packets, PyObject *order, PyObje
             return -1;
         int more;
         while ((more = next_record(bytes.buf, bytes.len, &at, &head, &data)) > 0)
-            if (!is_for_all(head.kind) && add_target(all, tasks, first, &head, data, element, element != index)) {
+            if (is_put(head.kind) && add_target(all, tasks, first, &head, data, element, element != index)) {
                 more = -1;
                 break;
             }

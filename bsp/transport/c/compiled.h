@@ -13,7 +13,7 @@
 #error "records and headers are copied as they lie in memory, which must be little-endian"
 #endif
 
-enum { PUT = 1, VALUE = 2, COPIED = 3, LENT = 4, PART = 5, ARRAY = 6 }; /* kinds of records, from the first to the last */
+enum { PUT = 1, VALUE = 2, COPIED = 3, LENT = 4, PART = 5, ARRAY = 6, MESSAGE = 7 }; /* kinds of records, from the first to the last */
 enum { BLOCKS = 64 };                                        /* the flag of a header */
 
 /* The head of a record; its data follow, if they are no block. */
@@ -69,6 +69,7 @@ enum { FAILED = -1, DONE = 0, OTHER = 1 };
 
 int is_block(long kind);
 int is_for_all(long kind);
+int is_put(long kind);
 
 /* Return the header of an element with nothing but packets, whose sizes are not yet in it, and blocks. */
 Header small_header(double clock, unsigned long superstep, const char *digest, uint64_t hint, uint64_t block_bytes);
@@ -131,7 +132,7 @@ PyObject *end_superstep(PyObject *self, PyObject *const *args, Py_ssize_t count)
 #define NAMES(_) \
     _(arrived) _(arriving) _(call) _(came) _(coarrays) _(contexts) _(copy) _(digest) _(effects) _(exchange) _(fault) _(fit) \
     _(headers) _(hint) _(hub) _(inbox) _(index) _(into) _(least) _(lifeline) _(out) _(outbox) _(owner) _(pid) _(raised) \
-    _(raw) _(registered) _(releases) _(size) _(slots) _(state) _(superstep) _(take) _(take_blocks) _(tasks) _(tell) \
+    _(raw) _(receive) _(registered) _(releases) _(size) _(slots) _(state) _(superstep) _(take) _(take_blocks) _(tasks) _(tell) \
     _(text) _(turn) _(_advance)
 #define DECLARE(name) extern PyObject *name_##name;
 NAMES(DECLARE)

@@ -13,6 +13,11 @@ int is_for_all(long kind)
     return kind == VALUE || kind == ARRAY;
 }
 
+int is_put(long kind)
+{
+    return kind == PUT || kind == PART || is_block(kind);
+}
+
 /* Return the bytes that follow the head of a record in its packet. */
 static Py_ssize_t inlined(long kind, Py_ssize_t size)
 {
@@ -184,24 +189,30 @@ PyObject *pack(PyObject *Py_UNUSED(self), PyObject *args)
     return other < 0 ? NULL : Py_NewRef(Py_None);
 }
 
-/* Return the memory of a coarray on a process here, as a new reference; NULL with an exception. */
-static PyObject *memory_of(PyObject *tasks, Py_ssize_t place, const Head *head)
+/* Return the context of a record on a process here, as a new reference; NULL with an exception. */
+static PyObject *context_of(PyObject *tasks, Py_ssize_t place, const Head *head)
 {
     if (place < 0 || place >= PyList_GET_SIZE(tasks))
         return PyErr_Format(PyExc_IndexError, "process %d is not here", (int)head->dest);
-    PyObject *memory = NULL, *number = PyLong_FromUnsignedLong(head->context), *coarrays = NULL;
+    PyObject *number = PyLong_FromUnsignedLong(head->context);
     PyObject *contexts = PyObject_GetAttr(PyList_GET_ITEM(tasks, place), name_contexts);
     PyObject *context = contexts && number ? PyObject_GetItem(contexts, number) : NULL;
-    if (context)
-        coarrays = PyObject_GetAttr(context, name_coarrays);
+    Py_XDECREF(contexts);
+    Py_XDECREF(number);
+    return context;
+}
+
+/* Return the memory of a coarray on a process here, as a new reference; NULL with an exception. */
+static PyObject *memory_of(PyObject *tasks, Py_ssize_t place, const Head *head)
+{
+    PyObject *memory = NULL, *context = context_of(tasks, place, head);
+    PyObject *coarrays = context ? PyObject_GetAttr(context, name_coarrays) : NULL;
     PyObject *coarray = coarrays ? PySequence_GetItem(coarrays, head->coarray) : NULL;
     if (coarray)
         memory = PyObject_GetAttr(coarray, name_raw);
     Py_XDECREF(coarray);
     Py_XDECREF(coarrays);
     Py_XDECREF(context);
-    Py_XDECREF(contexts);
-    Py_XDECREF(number);
     return memory;
 }
 
@@ -275,7 +286,7 @@ int next_record(const char *packet, Py_ssize_t size, Py_ssize_t *at, Head *head,
     Py_ssize_t left = size - *at - (Py_ssize_t)sizeof *head;
     if (left >= 0) {
         memcpy(head, packet + *at, sizeof *head);
-        if (head->kind < PUT || head->kind > ARRAY) {
+        if (head->kind < PUT || head->kind > MESSAGE) {
             PyErr_Format(PyExc_ValueError, "a record of the unknown kind %d", (int)head->kind);
             return -1;
         }
@@ -287,6 +298,20 @@ int next_record(const char *packet, Py_ssize_t size, Py_ssize_t *at, Head *head,
     if (left < 0)
         PyErr_SetString(PyExc_ValueError, "a packet ends inside a record");
     return left < 0 ? -1 : 1;
+}
+
+/* Give a message to its receiver; return 0, or -1 with an exception. */
+static int give_message(PyObject *tasks, Py_ssize_t first, const Head *head, const char *data)
+{
+    PyObject *context = context_of(tasks, head->dest - first, head), *taken = NULL;
+    PyObject *source = PyLong_FromLong(head->source), *bytes = PyBytes_FromStringAndSize(data, head->size);
+    if (context && source && bytes)
+        taken = PyObject_CallMethodObjArgs(context, name_receive, source, bytes, NULL);
+    Py_XDECREF(taken);
+    Py_XDECREF(bytes);
+    Py_XDECREF(source);
+    Py_XDECREF(context);
+    return taken ? 0 : -1;
 }
 
 /* Add a value to those of its source, an array as a bytearray; return 0, or -1 with an exception. */
@@ -312,6 +337,8 @@ int apply_packet(const char *packet, Py_ssize_t size, PyObject *tasks, Py_ssize_
         int failed;
         if (head.kind == PUT || head.kind == PART) {
             failed = write_put(tasks, first, &head, data);
+        } else if (head.kind == MESSAGE) {
+            failed = give_message(tasks, first, &head, data);
         } else if (!is_block(head.kind)) {
             failed = take_value(values, &head, data);
         } else if (taken < PyList_GET_SIZE(blocks)) {

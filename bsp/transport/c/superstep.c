@@ -261,7 +261,7 @@ static int read_headers(Superstep *s)
         if (!header.inlined)
             continue;
         uint8_t kind = (uint8_t)slot[sizeof header];
-        if (kind < PUT || kind > ARRAY)
+        if (kind < PUT || kind > MESSAGE)
             return OTHER;
     }
     return DONE;
