@@ -13,6 +13,7 @@ put closes the batch, which keeps the issue order (D1).  A put of a whole array 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from bsp.engine.task import Context, Task
 
 Parts = list[tuple[int, Any]]  # (pid, items) as by_process returns them
+_FEW = 4  # effects of a superstep up to which puts of one number are records
+_FLOAT, _INT = struct.Struct("=d").pack, struct.Struct("=q").pack
 _UNKNOWN = -1
 _SIGNS = {"add": "+", "multiply": "*", "and": "&", "or": "|", "xor": "^"}
 
@@ -137,6 +140,11 @@ class Coarray(NotAValue):
         # fields that a put leaves alone; --check needs the line of each put, and arrays without values have no bytes
         plain = bool(local.itemsize) and local.dtype.names is None
         self._has_records = plain and not (task.element.checking or task.element.abstract)
+        # returns a number's bytes, so that the first few puts of a superstep are records; None where they are a batch
+        # like others, as where traffic is recorded: the numbers for a process are one message
+        self._packed: Callable[..., bytes] | None = None
+        if self._has_records and task.element.recorder is None and local.dtype.isnative:
+            self._packed = {np.dtype(float): _FLOAT, np.dtype(np.int64): _INT}.get(local.dtype)
         self._aliased = aliased
         if local.ndim == 1 and not aliased:
             if local.dtype.kind == "f":
@@ -222,6 +230,10 @@ class Coarray(NotAValue):
         ):
             batch = self._batch
             if batch is None:
+                if self._packed is not None and len(self._outbox.effects) < _FEW:
+                    record = PUT, dest, self._address, at * self._dtype.itemsize, self._packed(values), self
+                    self._outbox.effects.append(record)
+                    return
                 batch = self._open_batch()
             batch.append((dest, at, values))
             return
