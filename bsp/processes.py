@@ -46,7 +46,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from bsp import collectives
 from bsp.coarray import Coarray, memory
-from bsp.collectives.pooled import KnownReduction
+from bsp.collectives.pooled import KnownReduction, alike
 from bsp.cost.choice import Choice
 from bsp.cost.model import Machine
 from bsp.engine.task import Call, Context, Task
@@ -126,7 +126,7 @@ class Process:
         self.nprocs = task.nprocs
         self._sync = Call("sync", digest("sync", context.id), (context,))
         self._boundary = task.boundary
-        self._allreductions: dict[str, KnownReduction] = {}  # by operation: calls that take the short way
+        self._allreductions: dict[Any, KnownReduction] = {}  # by `alike`: calls that take the short way
         self._scans: dict[str, KnownReduction] = {}
         self._exscans: dict[str, KnownReduction] = {}
 
@@ -329,8 +329,8 @@ class Process:
         Cost, n words: one-phase g(p-1)n + L; two-phase about 2gn + 2L (arrays); tree twice
         (gkn + L) log_k p.
         """
-        if type(op) is str and group is None and algorithm is None and (type(value) in PLAIN or not is_array(value)):
-            known = self._allreductions.get(op)  # looked up here, to save a call
+        if type(op) is str and group is None and algorithm is None:
+            known = self._allreductions.get(op if type(value) in PLAIN else alike(value, op))  # here, to save a call
             if known is not None:
                 return known.all(value)
         return (self._task.element.sampled or collectives).allreduce(self, value, op, group, algorithm)

@@ -19,8 +19,8 @@ from bsp.errors import ShapeError
 from bsp.transport.compiled import prefixes_of_plain, tree_of_plain
 from bsp.transport.packet import DIRECT_BYTES
 from bsp.values.operations import Prefixes, Reduction, combine
-from bsp.values.payload import NUMBERS, PLAIN, dumps
-from bsp.values.records import VALUE, address_of
+from bsp.values.payload import NUMBERS, PLAIN, array_out, dumps, is_array, is_small
+from bsp.values.records import ARRAY, VALUE, address_of
 
 if TYPE_CHECKING:
     from bsp.cost.choice import Choice
@@ -67,8 +67,18 @@ def _tree_of(pool: Pool, op: Reduction) -> Prefixes | None:
     return Prefixes(values, op) if plain else None
 
 
+def alike(value: Any, op: str) -> Any:
+    """Return what calls of a collective with one operation have in common; None where there is nothing.
+
+    All values that are no arrays; of small arrays those of one dtype and shape, by which algorithms are chosen.
+    """
+    if type(value) is np.ndarray:
+        return (op, value.dtype, value.shape) if is_small(value) else None
+    return None if is_array(value) else op
+
+
 class KnownReduction:
-    """All calls of a collective with one operation on one process, for values that are no arrays: a superstep each."""
+    """All calls of a collective on one process that are `alike`: a superstep each."""
 
     __slots__ = ("_address", "_call", "_channel", "_choice", "_element", "_op", "_proc", "_scalar", "_task")
 
@@ -107,11 +117,15 @@ class KnownReduction:
     def _given(self, value: Any, first: int) -> Pool:
         """Give a value to the processes from `first` on, end the superstep, and return what everybody has given."""
         task, call, stop = self._task, self._call, self._proc.nprocs
-        data = dumps(value) if type(value) in PLAIN else pickled(value, self._proc, call.text)
-        if type(data) is bytes and len(data) < DIRECT_BYTES:
-            self._channel.outbox.effects.append((VALUE, first, self._address, stop, data, None))
+        array = array_out(value) if type(value) is np.ndarray else None
+        if array is not None:
+            self._channel.outbox.effects.append((ARRAY, first, self._address, stop, array, None))
         else:
-            give_to_all(self._channel, self._proc.pid, first, stop, data, lent=False)
+            data = dumps(value) if type(value) in PLAIN else pickled(value, self._proc, call.text)
+            if type(data) is bytes and len(data) < DIRECT_BYTES:
+                self._channel.outbox.effects.append((VALUE, first, self._address, stop, data, None))
+            else:
+                give_to_all(self._channel, self._proc.pid, first, stop, data, lent=False)
         task.choice = task.chosen = self._choice
         task.boundary(call)
         pool = self._element.pool

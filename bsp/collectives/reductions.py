@@ -9,7 +9,7 @@ import numpy as np
 
 from bsp.collectives.choice import Algorithm, Collective
 from bsp.collectives.domains import Domains
-from bsp.collectives.pooled import KnownReduction, no_fit, pool_combined
+from bsp.collectives.pooled import KnownReduction, alike, no_fit, pool_combined
 from bsp.collectives.sizes import Sizes, levels_of
 from bsp.collectives.steps import Steps, joined, pack, root_rank, unpack
 from bsp.cost.model import Cost
@@ -237,18 +237,20 @@ def _reduced_up_a_tree(arity: int, call: _Reducing, target: int) -> Any:
 def allreduce(proc: Process, value: Any, op: Any, group: Sequence[int] | None, algorithm: str | None) -> Any:
     """Return all values combined, on every process of the group; see `Process.allreduce`."""
     call = _Reducing(proc, "allreduce", value, op, group, algorithm)
-    if type(op) is str and group is None and algorithm is None and not is_array(value):
-        _keep(call, op, proc._allreductions)
+    if type(op) is str and group is None and algorithm is None:
+        kind = alike(value, op)
+        if kind is not None:
+            _keep(call, kind, proc._allreductions)
     result = call.chosen.run(call)
     return call.own(result) if call.steps.takes_part else None
 
 
-def _keep(call: _Reducing, op: str, kept: dict[str, KnownReduction]) -> None:
+def _keep(call: _Reducing, kind: Any, kept: dict[Any, KnownReduction]) -> None:
     """Keep what calls like this one have in common, if they take the one superstep in which all give to all."""
     proc = call.steps.proc
-    if call.chosen.name == "one-phase":
+    if call.chosen.name == "one-phase" and len(kept) < _KEPT:
         assert proc._task.choice is not None
-        kept[op] = KnownReduction(proc, call.steps.call(), call.op, proc._task.choice)
+        kept[kind] = KnownReduction(proc, call.steps.call(), call.op, proc._task.choice)
 
 
 def _combined_everywhere(at: Sizes) -> list[Cost]:

@@ -53,10 +53,13 @@ def items_in(data: bytes | np.ndarray, dtype: np.dtype[Any], count: int) -> np.n
 
 def array_out(array: np.ndarray) -> bytes | None:
     """Return a small array of plain numbers as bytes, its dtype and shape, then its items; None for any other."""
-    if type(array) is not np.ndarray or array.nbytes >= LARGE:
-        return None
-    dtype, shape = array.dtype, array.shape
-    return _array_head(dtype.num, shape) + array.tobytes() if _SINGLE.get(dtype.num) is dtype else None
+    return _array_head(array.dtype.num, array.shape) + array.tobytes() if is_small(array) else None
+
+
+def is_small(array: np.ndarray) -> bool:
+    """Return whether an array travels inside a record: a small one of plain numbers."""
+    dtype = array.dtype
+    return type(array) is np.ndarray and array.nbytes < LARGE and _SINGLE.get(dtype.num) is dtype
 
 
 @lru_cache(maxsize=1024)

@@ -97,6 +97,49 @@ def number() -> dict[str, list[float]]:
     return compare(lambda: proc.allreduce(1.0), lambda: comm.allreduce(1.0), 2000)
 
 
+def few() -> dict[str, list[float]]:
+    """An allreduce of three numbers against Allreduce into an array that is there."""
+    values, total = np.ones(3), np.empty(3)
+    return compare(lambda: proc.allreduce(values), lambda: comm.Allreduce(values, total), 2000)
+
+
+def message() -> dict[str, list[float]]:
+    """A message of a tuple each way against mpi4py's for Python objects."""
+    value = ("step", 1, 0.5)
+
+    def ours() -> None:
+        proc.send(other, value)
+        proc.sync()
+        assert proc.inbox[0].payload == value
+
+    def theirs() -> None:
+        request = comm.isend(value, other)
+        assert comm.recv(source=other) == value
+        request.wait()
+
+    return compare(ours, theirs, 2000)
+
+
+def get() -> dict[str, list[float]]:
+    """A get of a word each way against a request and a reply by Isend and Irecv."""
+    x = proc.coarray(8)
+    asked, told, sent, got = np.zeros(1, int), np.empty(1, int), np.empty(1), np.empty(1)
+    proc.sync()
+
+    def ours() -> None:
+        pending = x.get(other, 3)
+        proc.sync()
+        assert pending.value == 0
+
+    def theirs() -> None:
+        MPI.Request.Waitall([comm.Irecv(told, other), comm.Isend(asked, other)])
+        sent[0] = x.local[told[0]]
+        MPI.Request.Waitall([comm.Irecv(got, other), comm.Isend(sent, other)])
+        assert got[0] == 0
+
+    return compare(ours, theirs, 500)
+
+
 def vector(words: int) -> dict[str, list[float]]:
     """An allreduce of an array against Allreduce into an array that is there."""
     values, total = np.ones(words), np.empty(words)
@@ -210,6 +253,9 @@ WORKS = {
     "word": word,
     "column": column,
     "number": number,
+    "few": few,
+    "message": message,
+    "get": get,
     "vector": lambda: vector(1_000_000),
     "both 1 MiB": lambda: both_ways(1, False),
     "both 4 MiB": lambda: both_ways(4, False),
