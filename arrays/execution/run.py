@@ -18,7 +18,7 @@ from bsp.arrays.planning.stages import Fetch, PieceRow, Value
 from bsp.arrays.planning.tasks import Direct, Pieced, TaskOrder
 from bsp.declared import shaped
 from bsp.engine.task import Call
-from bsp.values.effects import Send, message
+from bsp.values.effects import Send
 
 if TYPE_CHECKING:
     from bsp.arrays.execution.world import World
@@ -161,17 +161,14 @@ class Run:
         world, plan = self.world, self.plan
         context = world.context
         last = level >= plan.last
-        notes, effects = self._notes, context.outbox.effects
+        notes, outbox = self._notes, context.outbox
         noted = bool(notes)
         if noted:
             notes.tell(context, world.nprocs)
         if not last and notes.failed is None:
             for fetch, row, dests in self.orders.sends[level]:
                 piece = fetch.piece(self.blocks(fetch.ref.value)[row.block], row.where)
-                effect: Any = message(world.pid, dests, context.id, None, piece, None)
-                if effect is None:
-                    effect = Send(world.pid, dests, context.id, None, piece, None, borrowed=True, shared=True)
-                effects.append(effect)
+                outbox.send(Send(world.pid, dests, context.id, None, piece, None, borrowed=True, shared=True))
             self._prepare(level)
         world.task.label = plan.text
         world.task.boundary(Call(self._text, self._digests[level], (context,)))

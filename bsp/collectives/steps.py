@@ -19,7 +19,7 @@ from bsp.errors import CannotSend, CollectiveMistake, NoSuchProcess, SyncMismatc
 from bsp.source import here
 from bsp.transport.header import digest
 from bsp.transport.packet import DIRECT_BYTES
-from bsp.values.effects import Row, Send, message
+from bsp.values.effects import Row, Send
 from bsp.values.payload import Packed, Weighed, array_out, as_array, dumps, is_abstract, is_array, size_of
 from bsp.values.records import ARRAY, VALUE, address_of
 
@@ -92,13 +92,10 @@ class Steps:
         dests = tuple(self.ranks[rank] for rank in ranks)
         array, pickled = (None, value) if isinstance(value, bytes) else (value, None)
         tag = None if note is None and self._group_tag is None else dumps((self._group_tag, note))
-        if not dests:
-            return
-        effect: Any = None if kept else message(self.proc.pid, dests, self._channel.id, tag, array, pickled)
-        if effect is None:
-            borrowed = array is not None
-            effect = Send(self.proc.pid, dests, self._channel.id, tag, array, pickled, borrowed=borrowed, kept=kept)
-        self._channel.outbox.effects.append(effect)
+        if dests:
+            self._channel.outbox.send(
+                Send(self.proc.pid, dests, self._channel.id, tag, array, pickled, borrowed=array is not None, kept=kept)
+            )
 
     def post_to_all(self, value: Packed, first: int = 0, lent: bool = True) -> None:
         """Queue the same private message to all ranks from `first` on; an element keeps it once (`bsp.engine.pool`).

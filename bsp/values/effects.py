@@ -10,7 +10,7 @@ first, then puts and accumulates in order of (source pid, issue order).
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -157,22 +157,13 @@ class ScalarPuts:
 
 
 Effect = Put | PutEach | Get | Send | Row
+_FEW = 64  # effects of a superstep up to which messages are records: many do not fit where records travel
 
 
 def range_of(start: int, size: int, dtype: np.dtype[Any]) -> Region:
     """Return the region of `size` bytes from byte `start` on."""
     first, items = start // dtype.itemsize, size // dtype.itemsize
     return Region((items,), first, first + items)
-
-
-def message(
-    source: int, dests: Sequence[int], context: int, tag: bytes | None, array: np.ndarray | None, pickled: bytes | None
-) -> Record | None:
-    """Return the record of a small message to one process, copied now; None for others."""
-    if len(dests) != 1:
-        return None
-    data = message_out(tag, array, pickled)
-    return None if data is None else (MESSAGE, dests[0], address_of(context, 0, source), 0, data, None)
 
 
 def effect_of(record: Record) -> Effect:
@@ -200,6 +191,17 @@ class Outbox:
     """The effects that one process has issued in one context since its last boundary."""
 
     effects: list[Effect | Deferred | ScalarPuts | Record] = field(default_factory=list)
+
+    def send(self, message: Send) -> None:
+        """Queue a message; a small one for one process is a record with a copy of it, if few effects are before it."""
+        data = None
+        if len(self.effects) < _FEW and len(message.dests) == 1 and not (message.kept or message.line):
+            data = message_out(message.tag, message.array, message.pickled)
+        if data is None:
+            self.effects.append(message)
+        else:
+            address = address_of(message.context, 0, message.source)
+            self.effects.append((MESSAGE, message.dests[0], address, 0, data, None))
 
     def take(self) -> list[Any]:
         """Return what has been issued, as it is, and empty the outbox."""
