@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from bsp.engine.task import Context, Task
 
 Parts = list[tuple[int, Any]]  # (pid, items) as by_process returns them
-_FEW = 4  # effects of a superstep up to which puts of one number are records
+_FEW_NUMBERS = 4  # effects of a superstep up to which puts of one number are records
 _FLOAT, _INT = struct.Struct("=d").pack, struct.Struct("=q").pack
 _UNKNOWN = -1
 _SIGNS = {"add": "+", "multiply": "*", "and": "&", "or": "|", "xor": "^"}
@@ -230,7 +230,7 @@ class Coarray(NotAValue):
         ):
             batch = self._batch
             if batch is None:
-                if self._packed is not None and len(self._outbox.effects) < _FEW:
+                if self._packed is not None and len(self._outbox.effects) < _FEW_NUMBERS:
                     record = PUT, dest, self._address, at * self._dtype.itemsize, self._packed(values), self
                     self._outbox.effects.append(record)
                     return

@@ -17,10 +17,8 @@ from bsp.collectives.steps import give_to_all, pickled
 from bsp.engine.task import Call
 from bsp.errors import ShapeError
 from bsp.transport.compiled import prefixes_of_plain, tree_of_plain
-from bsp.transport.packet import DIRECT_BYTES
 from bsp.values.operations import Prefixes, Reduction, combine
-from bsp.values.payload import NUMBERS, PLAIN, array_out, dumps, is_array, is_small
-from bsp.values.records import ARRAY, VALUE, address_of
+from bsp.values.payload import NUMBERS, PLAIN, Packed, dumps, is_array, is_small
 
 if TYPE_CHECKING:
     from bsp.cost.choice import Choice
@@ -80,7 +78,7 @@ def alike(value: Any, op: str) -> Any:
 class KnownReduction:
     """All calls of a collective on one process that are `alike`: a superstep each."""
 
-    __slots__ = ("_address", "_call", "_channel", "_choice", "_element", "_op", "_proc", "_scalar", "_task")
+    __slots__ = ("_call", "_channel", "_choice", "_element", "_op", "_proc", "_scalar", "_task")
 
     def __init__(self, proc: Process, call: Call, op: Reduction, choice: Choice) -> None:
         """Keep what the calls have in common: their boundary, their operation, and the choice of their algorithm."""
@@ -88,7 +86,6 @@ class KnownReduction:
         self._task = proc._task
         self._element = proc._task.element
         self._channel = proc._task.contexts[1]
-        self._address = address_of(self._channel.id, 0, proc.pid)
         # what the operation does to Python's numbers; None if it is the program's own, or there is nothing to combine
         known = op.ufunc is not None and op.scalar is not op.ufunc and proc.nprocs > 1
         self._scalar = op.scalar if known else None
@@ -117,15 +114,11 @@ class KnownReduction:
     def _given(self, value: Any, first: int) -> Pool:
         """Give a value to the processes from `first` on, end the superstep, and return what everybody has given."""
         task, call, stop = self._task, self._call, self._proc.nprocs
-        array = array_out(value) if type(value) is np.ndarray else None
-        if array is not None:
-            self._channel.outbox.effects.append((ARRAY, first, self._address, stop, array, None))
+        if type(value) is np.ndarray and is_small(value):
+            packed: Packed = value
         else:
-            data = dumps(value) if type(value) in PLAIN else pickled(value, self._proc, call.text)
-            if type(data) is bytes and len(data) < DIRECT_BYTES:
-                self._channel.outbox.effects.append((VALUE, first, self._address, stop, data, None))
-            else:
-                give_to_all(self._channel, self._proc.pid, first, stop, data, lent=False)
+            packed = dumps(value) if type(value) in PLAIN else pickled(value, self._proc, call.text)
+        give_to_all(self._channel, self._proc.pid, first, stop, packed, lent=False)
         task.choice = task.chosen = self._choice
         task.boundary(call)
         pool = self._element.pool

@@ -157,7 +157,7 @@ class ScalarPuts:
 
 
 Effect = Put | PutEach | Get | Send | Row
-_FEW = 64  # effects of a superstep up to which messages are records: many do not fit where records travel
+_FEW_MESSAGES = 64  # effects of a superstep up to which messages are records: many do not fit where records travel
 
 
 def range_of(start: int, size: int, dtype: np.dtype[Any]) -> Region:
@@ -195,7 +195,7 @@ class Outbox:
     def send(self, message: Send) -> None:
         """Queue a message; a small one for one process is a record with a copy of it, if few effects are before it."""
         data = None
-        if len(self.effects) < _FEW and len(message.dests) == 1 and not (message.kept or message.line):
+        if len(self.effects) < _FEW_MESSAGES and len(message.dests) == 1 and not (message.kept or message.line):
             data = message_out(message.tag, message.array, message.pickled)
         if data is None:
             self.effects.append(message)

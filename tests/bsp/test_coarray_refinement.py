@@ -339,11 +339,11 @@ MEETING: list[Call] = [  # calls of several processes that meet in three element
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("few", [0, coarray._FEW], ids=["batches", "records"])
+@pytest.mark.parametrize("few", [0, coarray._FEW_NUMBERS], ids=["batches", "records"])
 @pytest.mark.parametrize("fresh", [False, True])
 def test_two_calls_of_one_superstep(fresh: bool, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every call with every other, in both orders of issue: D1's order shows where they meet."""
-    monkeypatch.setattr(coarray, "_FEW", few)
+    monkeypatch.setattr(coarray, "_FEW_NUMBERS", few)
     every = states([(2,), (2,), (1,)], int, fresh)
     assert refined(every, {"superstep": list(itertools.product(MEETING, repeat=2))}) == 2 * 121
 
@@ -360,7 +360,7 @@ def test_many_calls_of_one_superstep_and_released_memory() -> None:
 
 
 def test_a_batch_left_open_is_found_at_the_put_that_overtakes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coarray, "_FEW", 0)
+    monkeypatch.setattr(coarray, "_FEW_NUMBERS", 0)
     monkeypatch.setattr(Coarray, "_close_batch", lambda self: None)
     calls = {"superstep": [((0, "put", 1, 5, 0), (0, "put", 1, [7, 8], slice(0, 2)))]}
     with pytest.raises(verify.Counterexample, match=r"Ours.superstep\(.*breaks the invariant"):
