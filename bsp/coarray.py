@@ -141,9 +141,8 @@ class Coarray(NotAValue):
         plain = bool(local.itemsize) and local.dtype.names is None
         self._has_records = plain and not (task.element.checking or task.element.abstract)
         # returns a number's bytes, so that the first few puts of a superstep are records; None where they are a batch
-        # like others, as where traffic is recorded: the numbers for a process are one message
         self._packed: Callable[..., bytes] | None = None
-        if self._has_records and task.element.recorder is None and local.dtype.isnative:
+        if self._has_records and local.dtype.isnative:
             self._packed = {np.dtype(float): _FLOAT, np.dtype(np.int64): _INT}.get(local.dtype)
         self._aliased = aliased
         if local.ndim == 1 and not aliased:

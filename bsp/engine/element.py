@@ -289,6 +289,8 @@ class Element:
         have more, C returns what it has taken out of the outboxes, and Python goes on behind the exchange of headers.
         """
         self.pool = None
+        if self.recorder is not None and self.hub is None:
+            self.recorder.alone()
         try:
             ended = self._quick and end_superstep(self, self.transport, self.transport.clock())
             if ended is not True:
@@ -313,8 +315,6 @@ class Element:
         4. FAULTS: exchange reports and judge them; nothing is delivered.
         5. Deliver, release coarrays, print, and begin the next superstep.
         """
-        if self.recorder is not None and self.hub is None:
-            self.recorder.alone()
         if self.progress is not None:
             self.progress.met()
         tasks = self.tasks
@@ -378,9 +378,9 @@ class Element:
         self._advance()
 
     def _is_watched(self) -> bool:
-        """Return whether each boundary is a `Boundary`: something observes or reorders, or arrays have no values."""
+        """Return whether each boundary is a `Boundary`: something looks at every effect, or arrays have no values."""
         return (
-            self.recorder is not None or self.progress is not None or self.checking or self.abstract is not None
+            self.progress is not None or self.checking or self.abstract is not None or self.sample is not None
             or self.reordering is not None
         )  # fmt: skip
 
@@ -410,6 +410,8 @@ class Element:
             packets = boundary.small_packets()
             if packets is None or any(task.fault for task in self.tasks):
                 return self._tell(digest, 0, -1, hint, boundary)
+        if self.recorder is not None and boundary is None and not exchanged:
+            self.count(taken)
         mine = packets.pop(self.index, b"")
         leaving = sum(block.nbytes for k, some in blocks.items() for block in some if k != self.index) if blocks else 0
         if exchanged:
@@ -622,6 +624,12 @@ class Element:
             for kind, _, _, _, data, _ in records:
                 if kind == COPIED:
                     self.staging.give_back(data)
+
+    def count(self, issued: list[list[Record]]) -> None:
+        """Count the records of processes here that this superstep delivers, where traffic is recorded."""
+        assert self.recorder is not None
+        for records in issued:
+            self.recorder.packed(records)
 
     def take_row(self, row: Row) -> None:
         """Put values for each process here into the pool."""

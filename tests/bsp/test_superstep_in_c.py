@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import bsp
+from bsp.cost.model import DEFAULT
+from bsp.cost.record.recorder import Recorder
 from bsp.engine.element import Element
 from bsp.engine.task import WAITING, Call
 from bsp.errors import NotRegistered
@@ -102,6 +104,14 @@ def seen(element: Element) -> Any:
     )  # fmt: skip
 
 
+def counts(element: Element) -> Any:
+    """Return what an element has recorded, but for times."""
+    recorder = element.recorder
+    assert recorder is not None
+    assert recorder.superstep == len(recorder._work) == 1, "one superstep, and the work of the process alone"
+    return recorder._single, recorder._multi
+
+
 @st.composite
 def effects(draw: st.DrawFn, sources: list[int], dests: st.SearchStrategy[int]) -> dict[int, list[Any]]:
     """Draw small puts and values of some processes, by their source."""
@@ -132,10 +142,10 @@ def effects(draw: st.DrawFn, sources: list[int], dests: st.SearchStrategy[int]) 
 @needs_c
 @given(
     effects([0, 1], st.integers(0, P - 1)), effects([2, 3, 4], st.integers(0, 1)),
-    st.lists(st.integers(0, 9), min_size=3, max_size=3),
+    st.lists(st.integers(0, 9), min_size=3, max_size=3), st.booleans(),
 )  # fmt: skip
 def test_a_superstep_ends_as_in_python(
-    posted: dict[int, list[Any]], theirs: dict[int, list[Any]], hints: list[int]
+    posted: dict[int, list[Any]], theirs: dict[int, list[Any]], hints: list[int], recorded: bool
 ) -> None:
     packed = records.pack(list(theirs.values()), OWNER, 2, 1, 4096, {})
     assert packed is not None
@@ -148,6 +158,8 @@ def test_a_superstep_ends_as_in_python(
         peer = Peer(packet, hints[2], flags=BLOCKS if packet and blocks else 0)
         element = element_beside(peer, posted, hints[:2])
         element._quick = quick
+        if recorded:
+            element.recorder = Recorder(P, 2, range(2), DEFAULT)
         sizes = [
             32 + (0 if effect[0] in records.BLOCKS else len(effect[4]))
             for some in posted.values()
@@ -157,7 +169,7 @@ def test_a_superstep_ends_as_in_python(
         if sum(sizes) > 256 - 64:
             return  # they go outside the slot, and another exchange follows
         element.meet()
-        found.append((seen(element), peer.sent, peer.moved))
+        found.append((seen(element), peer.sent, peer.moved, recorded and counts(element)))
     assert found[0] == found[1]
     assert found[0][0][0] == 1
     assert len(found[0][1]) == 1, "one exchange"

@@ -24,7 +24,9 @@ import numpy as np
 from bsp.cost.model import WORD, Machine, Traffic
 from bsp.cost.record.account import Account, SuperstepSums, starts
 from bsp.values.effects import Effect, Get, Put, PutEach, Row
-from bsp.values.payload import size_of
+from bsp.values.parts import read_part
+from bsp.values.payload import array_in, size_of
+from bsp.values.records import BLOCKS, FOR_ALL, MESSAGE, PART, VALUE, Record, message_in, parts_of
 
 if TYPE_CHECKING:
     from bsp.cost.choice import Choice
@@ -89,6 +91,16 @@ class Recorder:
     def alone(self) -> None:
         """Add the work of the only process here since the last superstep."""
         self._work.append(self.work_of(self.clock() - self._worked))
+
+    def packed(self, records: Sequence[Record]) -> None:
+        """Count the records of a process here."""
+        step, single = len(self._wall), self._single
+        for record in records:
+            source, dests, size, kind = _of_record(record)
+            if isinstance(dests, range):
+                self._multi.append((step, source, dests, size))
+            else:
+                single += (step, source, dests, size, kind)
 
     def issued(self, effects: Sequence[Effect]) -> None:
         """Count the effects that processes here issued in this superstep."""
@@ -279,6 +291,20 @@ class Recorder:
         if self.account is not None:
             work = np.concatenate([work for work, _, _ in tail])
             self.account.end(work, tail[0][1], [made for *_, some in tail for made in some])
+
+
+def _of_record(record: Record) -> tuple[int, int | range, int, int]:
+    """Return the source of a record, its receivers, the bytes of its data, and how they travel."""
+    kind, dest, address, start, data, _ = record
+    source = parts_of(address)[2]
+    if kind in FOR_ALL:
+        return source, range(dest, start), len(data) if kind == VALUE else array_in(data).nbytes, SEND
+    if kind == MESSAGE:
+        _, array, pickled = message_in(data)
+        return source, dest, len(pickled) if array is None else array.nbytes, SEND  # type: ignore[arg-type]
+    if kind == PART:
+        return source, dest, len(read_part(data).items), STAGED
+    return source, dest, data.nbytes if kind in BLOCKS else len(data), BLOCK
 
 
 def _listed(step: int, row: Row) -> np.ndarray:

@@ -130,9 +130,9 @@ PyObject *end_superstep(PyObject *self, PyObject *const *args, Py_ssize_t count)
 
 /* Names of attributes; `intern_names` makes them before anything else is called.  It returns 0, or -1 with an exception. */
 #define NAMES(_) \
-    _(arrived) _(arriving) _(call) _(came) _(coarrays) _(contexts) _(copy) _(digest) _(effects) _(exchange) _(fault) _(fit) \
+    _(arrived) _(arriving) _(call) _(came) _(coarrays) _(contexts) _(copy) _(count) _(digest) _(effects) _(exchange) _(fault) _(fit) \
     _(headers) _(hint) _(hub) _(inbox) _(index) _(into) _(least) _(lifeline) _(out) _(outbox) _(owner) _(pid) _(raised) \
-    _(raw) _(receive) _(registered) _(releases) _(size) _(slots) _(state) _(superstep) _(take) _(take_blocks) _(tasks) _(tell) \
+    _(raw) _(receive) _(recorder) _(registered) _(releases) _(size) _(slots) _(state) _(superstep) _(take) _(take_blocks) _(tasks) _(tell) \
     _(text) _(turn) _(_advance)
 #define DECLARE(name) extern PyObject *name_##name;
 NAMES(DECLARE)

@@ -18,6 +18,7 @@ typedef struct {
     int travels;                                       /* some element sends blocks to another */
     uint64_t longest;                                  /* the longest packet from any element to another */
     int ends;                                          /* the program ends here */
+    int recorded;                                      /* traffic is counted */
 } Superstep;
 
 /* Read an attribute that is a number and not negative; return it, or -1 with an exception. */
@@ -190,6 +191,16 @@ static int take(Superstep *s)
             return FAILED;
     }
     return DONE;
+}
+
+/* Let the element count what is delivered. */
+static int count(const Superstep *s)
+{
+    if (!s->recorded)
+        return DONE;
+    PyObject *counted = PyObject_CallMethodOneArg(s->element, name_count, s->effects);
+    Py_XDECREF(counted);
+    return counted ? DONE : FAILED;
 }
 
 /* Put it back, before what has been issued since. */
@@ -384,7 +395,7 @@ static int note_turn(Superstep *s, PyObject *superstep)
 /* Begin the next superstep. */
 static int advance(Superstep *s)
 {
-    if (s->ends) {
+    if (s->ends || s->recorded) {
         PyObject *ended = PyObject_CallMethodNoArgs(s->element, name__advance);
         Py_XDECREF(ended);
         return ended ? DONE : FAILED;
@@ -441,6 +452,11 @@ static int begin(Superstep *s)
         PyErr_SetString(PyExc_ValueError, "slots hold a header each, and there is a process");
         return FAILED;
     }
+    PyObject *recorder = PyObject_GetAttr(s->element, name_recorder);
+    if (!recorder)
+        return FAILED;
+    s->recorded = recorder != Py_None;
+    Py_DECREF(recorder);
     s->elements = PyByteArray_GET_SIZE(s->out) / s->slot;
     s->first = number_of(PyList_GET_ITEM(s->tasks, 0), name_pid);
     return s->first < 0 ? FAILED : DONE;
@@ -456,6 +472,8 @@ static int prepare(Superstep *s, double clock)
         found = take(s) ? FAILED : measure(s);
         if (found == OTHER && put_back(s))
             found = FAILED;
+        if (!found)
+            found = count(s);
     }
     return found ? found : fill_slots(s, clock);
 }

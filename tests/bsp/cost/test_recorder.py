@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 from thinning import examples
 
 import bsp
+from bsp.collectives.steps import give_to_all
 from bsp.cost.prediction.predict import Prediction
 from bsp.cost.record import account
+from bsp.cost.record.recorder import Recorder
+from bsp.values.effects import effect_of
 
 pytestmark = pytest.mark.solo
 
@@ -39,6 +42,47 @@ def test_a_put_counts_its_data_in_words_rounded_up_for_each_process_and_superste
         proc.sync()
 
     assert counted(main) == [(0, 0, 0), (3, 3, 2)]
+
+
+@pytest.mark.parametrize(
+    "what", ["put", "a part", "a number", "a block", "an array for all", "numbers for all", "a message"]
+)
+def test_a_record_counts_as_the_effect_that_it_stands_for(what: str) -> None:
+    issued: list[Any] = []
+
+    def main(proc: Any) -> None:
+        x, y = proc.coarray((4, 5)), proc.coarray(1 << 15)
+        proc.sync()
+        outbox = proc._context.outbox
+        match what:
+            case "put":
+                x.put(1, np.ones((2, 5)), at=slice(1, 3))
+            case "a part":
+                x.put(1, np.ones(4), at=(slice(None), 2))
+            case "a number":
+                y.put(1, 1.5, at=7)
+            case "a block":
+                y.put(1, y.local, buffered=False)
+            case "a message":
+                proc.send(1, ["some", "thing"])
+                proc.send(1, np.ones((2, 3)), tag="a tag")
+            case _:
+                outbox = proc._task.contexts[1].outbox
+                give_to_all(
+                    proc._task.contexts[1], proc.pid, 1, 3, np.ones(3) if "array" in what else b"123", lent=False
+                )
+        issued.extend(outbox.take())
+
+    bsp.run(main, nprocs=3)
+    assert issued
+    assert all(type(record) is tuple for record in issued)
+    found = []
+    for counting, effects in ((Recorder.packed, issued), (Recorder.issued, [effect_of(record) for record in issued])):
+        recorder = Recorder(3, 3, range(3), bsp.Machine(p=3))
+        counting(recorder, effects)
+        found.append((recorder._single, recorder._multi))
+    assert found[0] == found[1]
+    assert any(found[0])
 
 
 def test_traffic_to_oneself_is_not_counted() -> None:
