@@ -1,4 +1,8 @@
-"""Broadcast: a value from one process to all; the root chooses how, and its plan travels with the data."""
+"""Broadcast: a value from one process to all; the root chooses how, and its plan travels with the data.
+
+Where the value goes to all processes in one superstep, it travels alone: its coming says everything, and an element
+keeps it once.
+"""
 
 from __future__ import annotations
 
@@ -47,10 +51,12 @@ def broadcast(proc: Process, value: Any, root: int, group: Sequence[int] | None,
         plan = steps.note or plan
         received = arrived or received
         taken += 1
-    if plan is None or not steps.takes_part:
+    if not steps.takes_part or not received:
         return None
+    if plan is None:
+        return steps.own(received[source])
     if not BROADCAST.algorithms[plan.algorithm].cuts:
-        return unpack(received[min(received)])
+        return steps.own(received[min(received)])
     pieces = [received[rank] for rank in sorted(received)]
     if isinstance(pieces[0], bytes):  # a pickle of abstract arrays is not cut: the first piece is all of it
         return unpack(pieces[0])
@@ -63,7 +69,10 @@ def broadcast(proc: Process, value: Any, root: int, group: Sequence[int] | None,
 
 @BROADCAST.algorithm("one-phase", lambda at: [at.one_to_all()])
 def _one_phase(steps: Steps, plan: _Plan, received: dict[int, Packed], source: int, taken: int) -> None:
-    steps.post(range(steps.n), received[source], plan)
+    if steps.all_take_part:
+        steps.post_to_all(received[source])
+    else:
+        steps.post(range(steps.n), received[source], plan)
 
 
 @BROADCAST.algorithm("two-phase", lambda at: [at.pieces_to_all(), at.each_to_all(at.chunk, at.h_of_pieces)], cuts=True)
