@@ -41,7 +41,7 @@ from bsp.values.operations import KNOWN, operation
 from bsp.values.partition import by_process
 from bsp.values.parts import description
 from bsp.values.payload import is_abstract
-from bsp.values.records import COPIED, LARGEST_BLOCK, LENT, PART, PUT, Record, address_of
+from bsp.values.records import ASK, COPIED, LARGEST_BLOCK, LENT, PART, PUT, Record, address_of
 from bsp.values.region import At, OutOfRange, Region, Shape, plain, resolve
 
 if TYPE_CHECKING:
@@ -293,12 +293,18 @@ class Coarray(NotAValue):
         source = self._pid(source, "get")
         pending = Pending()
         if self._shapes is not None or source == self._task.pid:
-            asked = self._get(source, at, pending, self._noted())
+            region = self._resolve(source, at, GetOutOfRange, "get", None, NOWHERE)
+            asked = self._asked(source, region, pending) or self._get(source, region, pending, self._noted())
             self._outbox.effects.append(asked)
         else:
             line = here()
             held_at = self._own_index(at, "get")
-            self._outbox.effects.append(Deferred(lambda: [self._get(source, held_at, pending, line)], line))
+
+            def resolved() -> list[Effect]:
+                region = self._resolve(source, held_at, GetOutOfRange, "get", None, line)
+                return [self._get(source, region, pending, line)]
+
+            self._outbox.effects.append(Deferred(resolved, line))
         return pending
 
     def put_each(
@@ -472,14 +478,24 @@ class Coarray(NotAValue):
         data = description(region.shape, region.strides, itemsize) + array.tobytes()
         return PART, dest, self._address, region.start * itemsize, data, (self, region)
 
-    def _get(self, source: int, at: Any, pending: Pending, line: SourceLine) -> Get:
+    def _get(self, source: int, region: Region, pending: Pending, line: SourceLine) -> Get:
         """Return the effect of a get; it sets `pending` when it is delivered."""
-        region = self._resolve(source, at, GetOutOfRange, "get", None, line)
-
-        def deliver(values: np.ndarray) -> None:
-            pending._set(values.reshape(region.shape) if region.shape else values.reshape(-1)[0])
-
+        deliver = _delivery(pending, region.shape)
         return Get(self._task.pid, source, self._context.id, self._index, region, None, deliver, line)
+
+    def _asked(self, source: int, region: Region, pending: Pending) -> Record | None:
+        """Return the record of a get of a small range or rectangular part; None of any other."""
+        itemsize, shape = self._dtype.itemsize, region.shape
+        count = prod(shape)
+        if not (self._has_records and 0 < count * itemsize < DIRECT_BYTES):
+            return None
+        if region.index is None:
+            data = description((count,), (1,), itemsize)
+        elif region.strides is not None:
+            data = description(shape, region.strides, itemsize)
+        else:
+            return None
+        return ASK, source, self._address, region.start * itemsize, data, (self, region, _delivery(pending, shape))
 
     def _puts_each(
         self, parts: Parts, positions: tuple[np.ndarray, ...], values: np.ndarray, op: str | None, line: SourceLine,
@@ -750,6 +766,15 @@ def memory(shape: int | Shape, dtype: DTypeLike, fill: Any) -> np.ndarray:
     else:
         np.copyto(array, fill, casting="unsafe")
     return array
+
+
+def _delivery(pending: Pending, shape: Shape) -> Callable[[np.ndarray], None]:
+    """Return the function that sets `pending` to the values of a get of this shape."""
+
+    def deliver(values: np.ndarray) -> None:
+        pending._set(values.reshape(shape) if shape else values.reshape(-1)[0])
+
+    return deliver
 
 
 def _copy(array: np.ndarray) -> np.ndarray:

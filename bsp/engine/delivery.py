@@ -74,6 +74,11 @@ def read(get: Get, coarray: Coarray) -> tuple[np.ndarray, bool]:
     if get.positions is not None:
         return as_array(coarray._flat[get.positions]), False
     assert get.region is not None
+    if get.region.index is None and get.region.strides is not None:  # it was asked for by its place in memory
+        item, raw = coarray.dtype.itemsize, coarray.raw.data
+        strides = [stride * item for stride in get.region.strides]
+        part = np.ndarray(get.region.shape, coarray.dtype, raw, get.region.start * item, strides)
+        return part.flatten(), False
     if get.region.index is None:
         return as_array(coarray._flat[get.region.start : get.region.stop]), True
     selected = as_array(coarray.local[get.region.index])

@@ -33,7 +33,7 @@ from bsp.engine.layout import Hosting
 from bsp.engine.pool import Pool
 from bsp.engine.registration import Entry, agree
 from bsp.engine.reports import report
-from bsp.engine.shortcut import Packets, deliver_blocks, deliver_small
+from bsp.engine.shortcut import Packets, deliver_records, deliver_small
 from bsp.engine.staging import Staging
 from bsp.engine.task import END, IN_CHILD, RAISED, WAITING, Task
 from bsp.engine.verdict import Verdict, judge
@@ -48,7 +48,7 @@ from bsp.transport.compiled import COMPILED, end_superstep, pack
 from bsp.values.blocks import Blocks
 from bsp.values.effects import Effect, Get, Outbox, Put, PutEach, Row, Send, effect_of
 from bsp.values.payload import array_in, received
-from bsp.values.records import COPIED, KINDS, Record
+from bsp.values.records import ASK, COPIED, KINDS, Record
 
 if TYPE_CHECKING:
     import greenlet
@@ -414,20 +414,21 @@ class Element:
             self.count(taken)
         mine = packets.pop(self.index, b"")
         leaving = sum(block.nbytes for k, some in blocks.items() for block in some if k != self.index) if blocks else 0
+        asks = boundary is None and any(record[0] == ASK for records in taken for record in records)
         if exchanged:
             assert transport.slots is not None
             longest = max(map(len, packets.values()), default=0)
             found = transport.slots.found(self.superstep, digest, hint, longest)
         else:
-            found = transport.small(self.superstep, digest, hint, packets, leaving)
-        travels = leaving > 0 or (found is not None and found[2])  # whether blocks move between elements
-        large = bool(blocks) or travels
-        if found is None or (large and (boundary or any(data[0] not in KINDS for data in found[0].values()))):
+            found = transport.small(self.superstep, digest, hint, packets, leaving, asks)
+        flags = (h.BLOCKS if leaving else 0) | (h.GET if asks else 0) | (0 if found is None else found[2])
+        follows = bool(blocks or flags)
+        if found is None or (follows and (boundary or any(data[0] not in KINDS for data in found[0].values()))):
             issued = [effect_of(effect) for effects in taken for effect in effects] if boundary is None else ()
             return boundary or Boundary(self, issued), transport.headers()
         came, self.hint, _ = found
-        if large:
-            self.take_blocks({**came, self.index: mine}, blocks, travels, taken)
+        if follows:
+            self.deliver({**came, self.index: mine}, blocks, flags, taken)
         elif mine or boundary or came:
             texts = deliver_small(self, {**came, self.index: mine}, boundary.here if boundary else ())
             if texts:
@@ -614,12 +615,9 @@ class Element:
         else:
             self.pool.add(values)
 
-    def take_blocks(self, packets: Packets, out: Blocks, travels: bool, issued: list[list[Record]]) -> None:
-        """Exchange blocks, apply everything, and take back the memory of copies; see `deliver_blocks`.
-
-        issued : the records of processes here.
-        """
-        deliver_blocks(self, packets, out, travels)
+    def deliver(self, packets: Packets, out: Blocks, flags: int, issued: list[list[Record]]) -> None:
+        """Exchange blocks and replies, apply everything, and take back the memory of copies; see `deliver_records`."""
+        deliver_records(self, packets, out, flags, issued)
         for records in issued:
             for kind, _, _, _, data, _ in records:
                 if kind == COPIED:

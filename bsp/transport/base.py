@@ -18,8 +18,8 @@ from bsp.transport.header import Header
 if TYPE_CHECKING:
     from bsp.transport.slot_exchange import ExchangeSlots
 
-# by the other element; the largest hint; whether blocks follow from another one
-SmallPackets = tuple[Mapping[int, bytes | memoryview], int, bool]
+# by the other element; the largest hint; the flags of the other elements together, of header.FOLLOWS
+SmallPackets = tuple[Mapping[int, bytes | memoryview], int, int]
 Blocks = dict[int, list[np.ndarray]]  # by the other element: uint8 arrays in an agreed order
 
 
@@ -45,13 +45,14 @@ class Transport(Protocol):
         """Return element 0's clock at the time it reached the last boundary: the same value on every element."""
 
     def small(
-        self, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes], block_bytes: int
+        self, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes], block_bytes: int, asks: bool
     ) -> SmallPackets | None:
-        """Exchange headers and packets that fit into slots, for an element with nothing else but blocks.
+        """Exchange headers and packets that fit into slots, for an element with nothing else but blocks and replies.
 
-        Returns the packets of the other elements, the largest hint, and whether blocks follow from another one.
+        Returns the packets of the other elements, the largest hint, and whether blocks or replies follow, as flags.
         hint : of the calls here.
         block_bytes : what follows as blocks, for all other elements together.
+        asks : whether a process here reads memory.
         Collective: the other elements call this or `control`.
         Returns None if another element has more, or a fault: `headers` and `packets` follow, as after `control`.
         """
@@ -107,11 +108,11 @@ class Solo:
         return self._agreed
 
     def small(
-        self, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes], block_bytes: int
+        self, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes], block_bytes: int, asks: bool
     ) -> SmallPackets | None:
         """Return no packets, since there are no other elements, and the hint."""
         self._agreed = time.perf_counter() - self._began
-        return {}, hint, False
+        return {}, hint, 0
 
     def headers(self) -> list[Header]:
         """Return no headers: there are no other elements."""

@@ -21,6 +21,7 @@ else:
             pack,
             prefixes_of_plain,
             read,
+            read_asked,
             tree_of_plain,
         )
 
@@ -32,7 +33,7 @@ if not COMPILED:
     from bsp.transport.copies import copy
     from bsp.transport.slots import fill, read
     from bsp.values.blocks import arranged
-    from bsp.values.records import apply, pack  # type: ignore[assignment]
+    from bsp.values.records import apply, pack, read_asked  # type: ignore[assignment]
 
     def end_superstep(element: Any, transport: Any, clock: float, /) -> bool | list[Any]:
         """Return False: the element ends the superstep in Python, which is the reference.
@@ -61,5 +62,5 @@ if not COMPILED:
 
 __all__ = [
     "COMPILED", "apply", "arranged", "copy", "end_superstep", "fill", "pack", "prefixes_of_plain", "read",
-    "tree_of_plain",
+    "read_asked", "tree_of_plain",
 ]  # fmt: skip

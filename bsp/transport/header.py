@@ -21,6 +21,7 @@ BODY = 32  # some packet is larger than its slot and follows outside it
 BLOCKS = 64  # large blocks follow the packets
 
 FAULTS = RAISED | RETURNED | MIXED
+FOLLOWS = BLOCKS | GET
 
 _LAYOUT = struct.Struct("<d I H H 8s i I Q Q Q Q")
 SIZE = _LAYOUT.size
@@ -64,24 +65,24 @@ def pack_quiet(clock: float, superstep: int, digest: bytes) -> bytes:
 
 
 def pack_small(
-    clock: float, superstep: int, digest: bytes, hint: int, row: tuple[int, int, int], block_bytes: int
+    clock: float, superstep: int, digest: bytes, hint: int, row: tuple[int, int, int], block_bytes: int, asks: bool
 ) -> bytes:
     """Return the header of an element with packets in slots; `row` has their number, total and longest."""
     count, total, longest = row
-    flags = BLOCKS if block_bytes else 0
+    flags = (BLOCKS if block_bytes else 0) | (GET if asks else 0)
     return _LAYOUT.pack(clock, superstep, flags, 0, digest, -1, count, hint, 0, total + block_bytes, longest)
 
 
-def small_inline(slots: bytearray, offset: int, superstep: int, digest: bytes) -> tuple[int, int, int, bool] | None:
-    """Return the sizes of the packet in the slot and of its sender's longest, its hint, and whether blocks follow.
+def small_inline(slots: bytearray, offset: int, superstep: int, digest: bytes) -> tuple[int, int, int, int] | None:
+    """Return the sizes of the packet in the slot and of its sender's longest, its hint, and its flags.
 
     superstep, digest : those of a sender at the same boundary.
-    Returns None if the sender has more.
+    Returns None if the sender has more than packets, and blocks or replies that follow.
     """
     _, at, flags, inline, called, _, _, hint, _, _, longest = _LAYOUT.unpack_from(slots, offset)
-    if flags & ~BLOCKS or called != digest or at != superstep:
+    if flags & ~FOLLOWS or called != digest or at != superstep:
         return None
-    return inline, longest, hint, bool(flags)
+    return inline, longest, hint, flags
 
 
 def unpack(slots: bytearray, offset: int) -> Header:

@@ -93,12 +93,12 @@ class MpiTransport:
         return clock_of(self.came.into) if self.came.headers is None else self.came.headers[0].clock
 
     def small(
-        self, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes], block_bytes: int
+        self, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes], block_bytes: int, asks: bool
     ) -> SmallPackets | None:
-        """Exchange headers and packets that fit into slots, for an element with nothing else but blocks."""
+        """Exchange headers and packets that fit into slots, for an element with nothing else but what follows them."""
         slots = self.came = self.slots
         longest = fill(
-            slots.out, slots.size, perf_counter() - self._began, superstep, digest, hint, packets, block_bytes
+            slots.out, slots.size, perf_counter() - self._began, superstep, digest, hint, packets, block_bytes, asks
         )
         slots.exchange()
         slots.headers = None

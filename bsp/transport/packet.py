@@ -22,7 +22,7 @@ from bsp.values.effects import Effect, Get, Put, PutEach, Row, Send, range_of
 from bsp.values.memory import LARGE, empty
 from bsp.values.parts import read_part
 from bsp.values.payload import array_in, items_in
-from bsp.values.records import FOR_ALL, KINDS, MESSAGE, PART, PUT, VALUE, each, message_in
+from bsp.values.records import ASK, FOR_ALL, KINDS, MESSAGE, PART, PUT, VALUE, each, message_in
 from bsp.values.region import Region
 
 DIRECT_BYTES = LARGE  # of values that follow a packet as blocks: all of them are received where a page begins
@@ -182,6 +182,10 @@ def decode(
                 effects.append(Send(source, (dest,), context, *message_in(data)))
                 continue
             dtype = dtype_of(dest, context, coarray)
+            if of_kind == ASK:
+                asked = read_part(data, filled=False).region(start, dtype.itemsize)
+                effects.append(Get(source, dest, context, coarray, asked, None, None))
+                continue
             if of_kind == PART:
                 part = read_part(data)
                 positions = part.places(start)[:: dtype.itemsize] // dtype.itemsize

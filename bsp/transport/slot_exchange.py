@@ -56,7 +56,7 @@ class ExchangeSlots:
         came = read(self.into, self.size, self._index, superstep, digest)
         if came is None:
             return None
-        packets, theirs, hints, blocks = came
+        packets, theirs, hints, flags = came
         if longest or theirs:
             self.fit(max(longest, theirs))
-        return packets, max(hint, hints), blocks
+        return packets, max(hint, hints), flags

@@ -22,6 +22,7 @@ from bsp.values.parts import read_part
 from bsp.values.payload import array_in, items_in
 from bsp.values.records import (
     ARRAY,
+    ASK,
     LENT,
     MESSAGE,
     PART,
@@ -176,6 +177,9 @@ def effect_of(record: Record) -> Effect:
         return Send(source, range(dest, start), context, None, array_in(data), None, pooled=True)
     if kind == MESSAGE:
         return Send(source, (dest,), context, *message_in(data))
+    if kind == ASK:
+        coarray, region, deliver = coarray
+        return Get(source, dest, context, index, region, None, deliver)
     if kind == PART:
         coarray, region = coarray
         values = items_in(read_part(data).items, coarray.dtype, prod(region.shape))

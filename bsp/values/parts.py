@@ -1,8 +1,9 @@
-"""Rectangular parts of an array, which basic indices select, as bytes: where the items of a small put go.
+"""Rectangular parts of an array, which basic indices select, as bytes: what a small put writes, or a small get reads.
 
 A part is a number of runs of bytes.  The first begins where the record says; the others follow along some axes, each
 with a length and a stride in bytes, which may be negative.  In a record the description stands before the items, which
 are in C order: two integers of 8 bytes, the number of axes and the bytes of a run, then all lengths, then all strides.
+A get has the description alone.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from math import prod
 from typing import NamedTuple
 
 import numpy as np
+
+from bsp.values.region import Region
 
 _HEAD = struct.Struct("<qq")
 
@@ -29,6 +32,23 @@ class Part(NamedTuple):
         """Return the first byte that a part from `start` on covers, and the one after its last."""
         spans = [(length - 1) * stride for length, stride in zip(self.lengths, self.strides, strict=True)]
         return start + sum(min(0, each) for each in spans), start + sum(max(0, each) for each in spans) + self.run
+
+    @property
+    def size(self) -> int:
+        """The bytes of the part."""
+        return self.run * prod(self.lengths)
+
+    def read(self, memory: np.ndarray, start: int) -> bytes:
+        """Return the contents of the part that begins at byte `start` of some memory."""
+        return np.ndarray((*self.lengths, self.run), np.uint8, memory.data, start, (*self.strides, 1)).tobytes()
+
+    def region(self, start: int, itemsize: int) -> Region:
+        """Return the part that begins at byte `start` as a region of an array whose items have `itemsize` bytes."""
+        first, count = start // itemsize, self.run // itemsize
+        if not self.lengths:
+            return Region((count,), first, first + count)
+        strides = (*(stride // itemsize for stride in self.strides), 1)
+        return Region((*self.lengths, count), first, strides=strides)
 
     def places(self, start: int) -> np.ndarray:
         """Return where each byte of the items goes, for a part from `start` on."""
@@ -52,14 +72,14 @@ def description(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int)
     return _HEAD.pack(len(axes), run) + struct.pack(f"<{len(numbers)}q", *numbers)
 
 
-def read_part(data: bytes) -> Part:
-    """Return the part in the data of a record; raises ValueError if they are damaged."""
+def read_part(data: bytes, filled: bool = True) -> Part:
+    """Return the part in the data of a record, with its items or without; raises ValueError if they are damaged."""
     if len(data) >= _HEAD.size:
         axes, run = _HEAD.unpack_from(data)
         end = _HEAD.size + 16 * axes
         if axes >= 0 and end <= len(data):
             numbers = struct.unpack_from(f"<{2 * axes}q", data, _HEAD.size)
             found = Part(run, numbers[:axes], numbers[axes:], data[end:])
-            if min((run, *found.lengths)) > 0 and run * prod(found.lengths) == len(found.items):
+            if min((run, *found.lengths)) > 0 and len(found.items) == (found.size if filled else 0):
                 return found
     raise ValueError("a record has the description of another part than its items fill")

@@ -1,4 +1,4 @@
-"""Puts into one range, small puts into a part, small messages, and small values for all, as records of bytes.
+"""Puts into one range, small puts into a part, small gets, messages, and values for all, as records of bytes.
 
 A superstep of these makes no other objects.
 
@@ -7,12 +7,14 @@ Until the boundary such an effect is a tuple, `(kind, dest, address, start, data
 kind : PUT for a small one; COPIED or LENT for one of DIRECT_BYTES (`bsp.transport.packet`) or more, whose bytes follow
     the packets as a block, from a copy or from memory of the program's own; PART for a small one into a rectangular
     part that is no range; VALUE for a value that is given to all processes from `dest` to `start` - 1, a pickle, and
-    ARRAY for an array that is, as bytes (`bsp.values.payload.array_out`); MESSAGE for a small message.
+    ARRAY for an array that is, as bytes (`bsp.values.payload.array_out`); MESSAGE for a small message; ASK for a small
+    get, whose `dest` is the owner of the memory.
 address : `address_of` the context, the coarray (0 if there is none) and the source.
-start : where the bytes of a put go in the memory of the coarray; of a value, the end of the range of pids.
-data : bytes, of a part its description and its items (`bsp.values.parts`), of a message its tag and what it carries
-    (`message_out`); of a block an array of bytes.
-coarray : that of the source, of a part with its region; None if there is none.
+start : where the bytes of a put or a get begin in the memory of the coarray; of a value, the end of the range of pids.
+data : bytes, of a part its description and its items (`bsp.values.parts`), of a get the description, of a message its
+    tag and what it carries (`message_out`); of a block an array of bytes.
+coarray : that of the source, of a part with its region, of a get with its region and the function that takes the
+    values; None if there is none.
 
 In a packet it is a head of 32 bytes and the data, if they are no block.  The functions here are the reference; where
 the package was installed with a C compiler, those in C take their place (`bsp.transport.compiled`).
@@ -31,10 +33,10 @@ from bsp.values.memory import LARGE
 from bsp.values.parts import read_part
 from bsp.values.payload import array_in, array_out
 
-PUT, VALUE, COPIED, LENT, PART, ARRAY, MESSAGE = 1, 2, 3, 4, 5, 6, 7
+PUT, VALUE, COPIED, LENT, PART, ARRAY, MESSAGE, ASK = 1, 2, 3, 4, 5, 6, 7, 8
 BLOCKS, FOR_ALL = (COPIED, LENT), (VALUE, ARRAY)
 PUTS = (PUT, PART, *BLOCKS)
-KINDS = frozenset({*PUTS, *FOR_ALL, MESSAGE})  # the first byte of a packet; one of marshalled records has another
+KINDS = frozenset({*PUTS, *FOR_ALL, MESSAGE, ASK})  # the first byte of a packet; one of marshalled records has another
 LARGEST_BLOCK = (1 << 32) - 1  # bytes that the head of a record can tell
 
 Record = tuple[int, int, bytes, int, Any, Any]
@@ -125,6 +127,8 @@ def apply(packet: bytes, tasks: Sequence[Any], first: int, values: dict[int, Any
                 raise IndexError(f"process {dest} is not here")
             tasks[dest - first].contexts[context].receive(source, data)
             continue
+        if kind == ASK:
+            continue
         if kind == PART:
             part = read_part(data)
             memory = memory_of(tasks, first, context, coarray, dest, *part.extent(start))
@@ -146,13 +150,27 @@ def apply(packet: bytes, tasks: Sequence[Any], first: int, values: dict[int, Any
         raise ValueError("a block has no record")
 
 
+def read_asked(packet: bytes, tasks: Sequence[Any], first: int) -> list[tuple[int, int, bytes]]:
+    """Return what the gets of a packet ask for, in their order, as (source, owner, contents).
+
+    tasks, first : as for `apply`.
+    """
+    found = []
+    for kind, context, coarray, source, dest, start, _, data in each(packet):
+        if kind == ASK:
+            part = read_part(data, filled=False)
+            memory = memory_of(tasks, first, context, coarray, dest, *part.extent(start))
+            found.append((source, dest, part.read(memory, start)))
+    return found
+
+
 def memory_of(tasks: Sequence[Any], first: int, context: int, coarray: int, dest: int, low: int, high: int) -> Any:
-    """Return the memory of a coarray here, which a put writes to from byte `low` to below `high`."""
+    """Return the memory of a coarray here, of which a put or a get needs byte `low` to below `high`."""
     if not 0 <= dest - first < len(tasks):
         raise IndexError(f"process {dest} is not here")
     memory = tasks[dest - first].contexts[context].coarrays[coarray].raw
     if low < 0 or high > len(memory):
-        raise IndexError("a put runs past its coarray")
+        raise IndexError("a put or a get runs past its coarray")
     return memory
 
 

@@ -28,7 +28,8 @@ _LARGEST = np.iinfo(np.intp).max
 class Region:
     """The elements that an index selects: a flat C range if `index` is None, else an index for NumPy.
 
-    strides : of a rectangular part that is no range, in elements; it begins at element `start`.
+    strides : of a rectangular part that is no range, in elements; it begins at element `start`.  Of one that another
+        element reads, this is known and no index.
     """
 
     shape: Shape

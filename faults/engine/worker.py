@@ -142,23 +142,22 @@ class AgentTransport:
         return [b for b in range(self.elements) if b != self.index]
 
     def small(
-        self, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes], block_bytes: int
+        self, superstep: int, digest: bytes, hint: int, packets: dict[int, bytes], block_bytes: int, asks: bool
     ) -> SmallPackets | None:
-        """Hold a control exchange for a bundle with packets, and blocks that follow; return those of the others."""
-        if packets or hint or block_bytes:
-            flags = h.BLOCKS if block_bytes else 0
+        """Hold a control exchange for a bundle with packets, and what follows them; return those of the others."""
+        if packets or hint or block_bytes or asks:
+            flags = (h.BLOCKS if block_bytes else 0) | (h.GET if asks else 0)
             headers = self.control(h.Header(0.0, superstep, flags, 0, digest, -1, 0, hint, 0, 0, 0), packets)
         else:
             mine = h.pack_quiet(0.0, superstep, self._mixed(digest))
             self._came = self._exchange(dict.fromkeys(self._others(), mine))
             self._headers = []
             if all(data == mine for data in self._came.values()):
-                return {}, 0, False
+                return {}, 0, 0
             self._read_headers(h.Header._make(h.unpack(bytearray(mine), 0)))
             headers = self._headers
         flags, most = h.combined(headers, headers[self.index])
-        follow = any(each.flags for b, each in enumerate(headers) if b != self.index)
-        return None if flags & ~h.BLOCKS else (self.packets(flags), most, follow)
+        return None if flags & ~h.FOLLOWS else (self.packets(flags), most, flags)
 
     def _mixed(self, digest: bytes) -> bytes:
         """Combine a boundary's digest with the number of heads passed, which must be equal on all processes (N10)."""

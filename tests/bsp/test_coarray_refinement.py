@@ -28,6 +28,7 @@ from bsp.coarray import Coarray, Pending
 from bsp.errors import CastError, GetOutOfRange, NoSuchProcess, NotRegistered, PutOutOfRange, ShapeError
 from bsp.errors import UnknownOperation as NoSuchOperation
 from bsp.values.effects import Put, PutEach, ScalarPuts
+from bsp.values.records import PUTS
 
 REMOTE: dict[str, Any] = {  # mistakes found at the boundary, on all processes, until the shapes have arrived
     "put": (PutOutOfRange, ShapeError), "[]=": (PutOutOfRange, ShapeError), "get": GetOutOfRange, "[]": GetOutOfRange,
@@ -136,7 +137,8 @@ def sound(x: Coarray) -> bool:
     lengths = x._shapes is None or local.ndim != 1 or x._lengths[pid] == len(local)
     queue = x._outbox.effects
     batch = [k for k, each in enumerate(queue) if isinstance(each, ScalarPuts) and each.items is x._batch]
-    behind = [each for k in batch for each in queue[k + 1 :] if isinstance(each, Put | PutEach | ScalarPuts | tuple)]
+    puts = [isinstance(each, Put | PutEach | ScalarPuts) or (type(each) is tuple and each[0] in PUTS) for each in queue]
+    behind = any(any(puts[k + 1 :]) for k in batch)
     return bool(whole and one and shapes and lengths and (x._batch is None or (batch and not behind)))
 
 

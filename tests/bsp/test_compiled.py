@@ -19,17 +19,30 @@ from hypothesis.extra import numpy as hnp
 from tests_run import run_program
 
 import bsp
+from bsp.engine.delivery import asked_items, read
 from bsp.engine.staging import Staging
 from bsp.transport import copies, slots
 from bsp.transport.base import Solo
-from bsp.transport.header import SIZE, Header, unpack
+from bsp.transport.header import BLOCKS, GET, SIZE, Header, unpack
 from bsp.transport.packet import decode, opened
 from bsp.values import blocks as blocks_in_python
 from bsp.values import records
 from bsp.values.effects import effect_of
 from bsp.values.parts import description
 from bsp.values.payload import array_in, array_out
-from bsp.values.records import COPIED, FOR_ALL, LENT, MESSAGE, PART, PUT, VALUE, address_of, message_in, message_out
+from bsp.values.records import (
+    ASK,
+    COPIED,
+    FOR_ALL,
+    LENT,
+    MESSAGE,
+    PART,
+    PUT,
+    VALUE,
+    address_of,
+    message_in,
+    message_out,
+)
 from bsp.values.region import resolve
 
 try:
@@ -76,6 +89,8 @@ def small_effects(draw: st.DrawFn) -> Any:
         return draw(parts(source))
     if draw(st.booleans()):
         return MESSAGE, draw(st.integers(0, 7)), address_of(0, 0, source), 0, data, None
+    if draw(st.booleans()):
+        return ASK, draw(st.integers(0, 7)), address_of(0, 1, source), 0, description((8,), (1,), 1), None
     index = draw(st.integers(0, 2))
     start = draw(st.integers(0, SIZES[index]))
     kind, data = draw(st.sampled_from([PUT, COPIED, LENT])), data[: SIZES[index] - start]
@@ -174,7 +189,7 @@ def test_records_are_the_effects_in_their_order(posted: list[list[Any]]) -> None
                 np.frombuffer(memory[dest][index], dtype).reshape(shape)[at] = items
             elif kind == MESSAGE and OWNER[dest] == element:
                 messages.append((dest, source, data))
-            elif kind not in FOR_ALL and OWNER[dest] == element:
+            elif kind not in (*FOR_ALL, ASK) and OWNER[dest] == element:
                 memory[dest][index][start : start + len(data)] = bytes(data)
         flat = [bytes(x) for coarrays in memory.values() for x in coarrays]
         found = applied(records.apply, packets.get(element, b""), element, blocks.get(element, []))
@@ -198,6 +213,45 @@ def test_a_put_into_a_part_is_the_same_on_the_general_way(record: Any) -> None:
     else:
         found.reshape(-1)[effect.region.start : effect.region.stop] = effect.values
     assert found.tobytes() == expected.tobytes()
+
+
+@needs_c
+@given(st.lists(parts(3), min_size=1, max_size=4))
+def test_gets_read_what_their_indices_select(puts: list[Any]) -> None:
+    gets = []
+    for _, dest, address, start, _, (dtype, shape, at, _) in puts:
+        region = resolve(at, shape)
+        count = int(np.prod(region.shape))
+        if count:
+            what = (region.shape, region.strides) if region.strides else ((count,), (1,))
+            gets.append((ASK, dest, address, start, description(*what, dtype.itemsize), (region, dtype, shape, at)))
+    packets = records.pack([gets], OWNER, 3, HERE, 10_000, {})
+    assert packets is not None
+    for element, packet in packets.items():
+        tasks = tasks_of(element)
+        for task in tasks:
+            task.contexts[0].coarrays[2].raw[:] = np.arange(40)
+        mine = [get for get in gets if OWNER[get[1]] == element]
+        expected = [
+            (3, dest, np.arange(40, dtype=np.uint8).view(dtype).reshape(shape)[at].tobytes())
+            for _, dest, _, _, _, (_, dtype, shape, at) in mine
+        ]
+        first = OWNER.index(element)
+        assert records.read_asked(packet, tasks, first) == expected
+        assert compiled.read_asked(packet, tasks, first) == expected
+        written = applied(compiled.apply, packet, element)
+        assert written == applied(records.apply, packet, element) == ([bytes(n) for _ in tasks for n in SIZES], [])
+        for (*record, (region, dtype, shape, _)), (_, _, contents) in zip(mine, expected, strict=True):
+            own = effect_of((*record, (None, region, print)))  # as it is on the general way, here and elsewhere
+            alone = records.pack([[(*record, None)]], OWNER, 3, HERE, 10_000, {})
+            assert alone is not None
+            (there,) = decode(*opened(alone[element]), lambda *_, dtype=dtype: dtype, lambda *_: None).effects
+            raw = np.arange(40, dtype=np.uint8)
+            flat = raw.view(dtype)
+            coarray = SimpleNamespace(raw=raw, dtype=dtype, _flat=flat, local=flat.reshape(shape))
+            for get in (own, there):
+                assert read(get, coarray)[0].tobytes() == contents
+                assert asked_items(get) * dtype.itemsize == len(contents)
 
 
 @given(hnp.arrays(hnp.scalar_dtypes(), hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=3)))
@@ -268,8 +322,8 @@ def test_what_is_damaged_is_refused(part: Any) -> None:
         applied(apply, past, 0)
     with pytest.raises(IndexError, match="not here"):
         applied(apply, packet, 2)
-    with pytest.raises(ValueError, match="unknown kind 8"):
-        applied(apply, b"\x08" + packet[1:], 0)
+    with pytest.raises(ValueError, match="unknown kind 9"):
+        applied(apply, b"\x09" + packet[1:], 0)
     column = description((2,), (2,), 1)
     for start, data in ((-1, column), (38, column), (1, description((2,), (-2,), 1)), (2**63 - 1, column)):
         with pytest.raises((IndexError, ValueError), match=r"runs past|another part"):
@@ -286,6 +340,12 @@ def test_what_is_damaged_is_refused(part: Any) -> None:
     ):
         with pytest.raises(ValueError, match="another part than its items fill"):
             applied(apply, of_part(0, struct.pack(f"<{len(numbers)}q", *numbers) + b"12"), 0)
+    read_asked = part.read_asked if part else records.read_asked
+    for start, dest, data in ((-1, 0, column), (38, 0, column), (0, 3, column), (0, 0, column + b"1"), (0, 0, b"")):
+        ask = ASK, dest, address_of(0, 2, 3), start % 2**64, data, None
+        (asked,) = records.pack([[ask]], OWNER, 3, HERE, 1000, {}).values()
+        with pytest.raises((IndexError, ValueError), match=r"runs past|another part|not here"):
+            read_asked(asked, tasks_of(0), 0)
     block = np.ones(8, np.uint8)
     packet = records.pack([[(COPIED, 0, address_of(0, 1, 3), 0, block, None)]], OWNER, 3, HERE, 1000, {})[0]
     with pytest.raises(ValueError, match="no block"):
@@ -308,9 +368,9 @@ def test_what_is_damaged_is_refused(part: Any) -> None:
     with pytest.raises(ValueError, match="ends inside a record"):
         find(packet[:20], tasks_of(0), 0)
     with pytest.raises(ValueError, match="does not fit"):
-        fill(bytearray(3 * 128), 128, 0.0, 0, b"abcdefgh", 0, {0: bytes(65)}, 0)
+        fill(bytearray(3 * 128), 128, 0.0, 0, b"abcdefgh", 0, {0: bytes(65)}, 0, False)
     with pytest.raises((ValueError, IndexError), match=r"does not fit|element 3"):
-        fill(bytearray(3 * 128), 128, 0.0, 0, b"abcdefgh", 0, {3: b""}, 0)
+        fill(bytearray(3 * 128), 128, 0.0, 0, b"abcdefgh", 0, {3: b""}, 0, False)
 
 
 @needs_c
@@ -329,32 +389,32 @@ packets_of_slots = st.dictionaries(st.integers(0, 2), st.binary(min_size=1, max_
 @needs_c
 @given(
     packets_of_slots, st.floats(0, 1e9), st.integers(0, 2**32 - 1), st.binary(min_size=8, max_size=8),
-    st.integers(0, 2**64 - 1), st.sampled_from([0, 1, 10**12]),
+    st.integers(0, 2**64 - 1), st.sampled_from([0, 1, 10**12]), st.booleans(),
 )  # fmt: skip
 def test_slots_are_the_same(
-    packets: dict[int, bytes], clock: float, superstep: int, digest: bytes, hint: int, block_bytes: int
+    packets: dict[int, bytes], clock: float, superstep: int, digest: bytes, hint: int, block_bytes: int, asks: bool
 ) -> None:
     mine, theirs = bytearray(b"?" * 384), bytearray(b"?" * 384)
-    longest = slots.fill(mine, 128, clock, superstep, digest, hint, packets, block_bytes)
-    assert compiled.fill(theirs, 128, clock, superstep, digest, hint, packets, block_bytes) == longest
+    longest = slots.fill(mine, 128, clock, superstep, digest, hint, packets, block_bytes, asks)
+    assert compiled.fill(theirs, 128, clock, superstep, digest, hint, packets, block_bytes, asks) == longest
     assert mine == theirs
     for index in range(3):
         found = slots.read(mine, 128, index, superstep, digest)
         assert compiled.read(mine, 128, index, superstep, digest) == found
         others = {k: packet for k, packet in sorted(packets.items()) if k != index}
-        assert found == (others, longest, hint, block_bytes > 0)
+        assert found == (others, longest, hint, (BLOCKS if block_bytes else 0) | (GET if asks else 0))
     assert unpack(mine, 0).row_total == sum(map(len, packets.values())) + block_bytes
 
 
 @needs_c
-@pytest.mark.parametrize("change", [{"flags": 8}, {"superstep": 6}, {"digest": b"hgfedcba"}])
+@pytest.mark.parametrize("change", [{"flags": 16}, {"superstep": 6}, {"digest": b"hgfedcba"}])
 def test_headers_with_more_to_say_are_noticed(change: dict[str, Any]) -> None:
     found = bytearray(3 * 128)
-    slots.fill(found, 128, 0.0, 5, b"abcdefgh", 0, {}, 0)
+    slots.fill(found, 128, 0.0, 5, b"abcdefgh", 0, {}, 0, False)
     found[128 : 128 + SIZE] = Header(0.0, 5, 0, 0, b"abcdefgh", -1, 0, 0, 0, 0, 0)._replace(**change).pack()
-    for read in (slots.read, compiled.read):
-        assert read(found, 128, 0, 5, b"abcdefgh") is None
-        assert read(found, 128, 1, 5, b"abcdefgh") == ({}, 0, 0, False)
+    for read_slots in (slots.read, compiled.read):
+        assert read_slots(found, 128, 0, 5, b"abcdefgh") is None
+        assert read_slots(found, 128, 1, 5, b"abcdefgh") == ({}, 0, 0, 0)
 
 
 @pytest.mark.parametrize("long_way", [False, True])

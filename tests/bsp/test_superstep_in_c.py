@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import operator
 import pickle
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,16 @@ from bsp.engine.element import Element
 from bsp.engine.task import WAITING, Call
 from bsp.errors import NotRegistered
 from bsp.transport import compiled, slots
-from bsp.transport.header import BLOCKS, digest, unpack
+from bsp.transport.header import BLOCKS, GET, digest, unpack
 from bsp.transport.mpi import MpiTransport
 from bsp.transport.packet import Packet
 from bsp.values import records
 from bsp.values.effects import Send
 from bsp.values.operations import KNOWN, Prefixes, combine, operation
+from bsp.values.parts import description
 from bsp.values.payload import array_out
-from bsp.values.records import ARRAY, COPIED, LENT, MESSAGE, PUT, VALUE, address_of, message_out
+from bsp.values.records import ARRAY, ASK, COPIED, LENT, MESSAGE, PUT, VALUE, address_of, message_out
+from bsp.values.region import Region
 
 needs_c = pytest.mark.skipif(not compiled.COMPILED, reason="the package was installed without a C compiler")
 P = 5  # processes 0 and 1 are on the element that is tested, the others on the one that is played
@@ -58,7 +61,9 @@ class Peer:
         self.sent.append((*mine._replace(clock=0.0), bytes(out[size + 64 : size + 64 + mine.inline])))
         into = bytearray(2 * size)
         longest = max(mine.row_max, len(self.packet))
-        slots.fill(into, size, 0.0, mine.superstep, mine.digest, self.hint, {0: self.packet} if self.packet else {}, 0)
+        slots.fill(
+            into, size, 0.0, mine.superstep, mine.digest, self.hint, {0: self.packet} if self.packet else {}, 0, False
+        )
         header = unpack(into, 0)._replace(inline=len(self.packet), row_max=longest, **self.changes)
         into[:64] = header.pack()
         into[size : size + 64] = header.pack()
@@ -112,9 +117,19 @@ def counts(element: Element) -> Any:
     return recorder._single, recorder._multi
 
 
+answers: list[tuple[int, int, bytes]] = []  # to gets: the process that asked, the place, and what came
+
+
+def asking(source: int, owner: int, start: int) -> Any:
+    """Return the record of a get of two bytes of the largest coarray."""
+    coarray, region = SimpleNamespace(dtype=np.dtype(np.uint8)), Region((2,), start, start + 2)
+    what = coarray, region, lambda values: answers.append((source, start, values.tobytes()))
+    return ASK, owner, address_of(0, 2, source), start, description((2,), (1,), 1), what
+
+
 @st.composite
 def effects(draw: st.DrawFn, sources: list[int], dests: st.SearchStrategy[int]) -> dict[int, list[Any]]:
-    """Draw small puts and values of some processes, by their source."""
+    """Draw puts, small gets, messages and values of some processes, by their source."""
     posted: dict[int, list[Any]] = {}
     for source in sources:
         for _ in range(draw(st.integers(0, 4))):
@@ -129,6 +144,9 @@ def effects(draw: st.DrawFn, sources: list[int], dests: st.SearchStrategy[int]) 
                     posted.setdefault(source, []).append((MESSAGE, dest, address_of(1, 0, source), 0, data, None))
                     continue
                 posted.setdefault(source, []).append((kind, dest, address_of(1, 0, source), P, data, None))
+                continue
+            if draw(st.booleans()):
+                posted.setdefault(source, []).append(asking(source, dest, draw(st.integers(0, 7))))
                 continue
             index = draw(st.integers(0, 2))
             start = draw(st.integers(0, SIZES[index]))
@@ -154,8 +172,10 @@ def test_a_superstep_ends_as_in_python(
         packet = b""  # the slots are small in the first superstep
     found = []
     for quick in (False, True):
-        blocks = any(effect[0] in records.BLOCKS for some in theirs.values() for effect in some)
-        peer = Peer(packet, hints[2], flags=BLOCKS if packet and blocks else 0)
+        kinds = {effect[0] for some in theirs.values() for effect in some} if packet else set()
+        follows = (BLOCKS if kinds.intersection(records.BLOCKS) else 0) | (GET if ASK in kinds else 0)
+        peer = Peer(packet, hints[2], flags=follows)
+        answers.clear()
         element = element_beside(peer, posted, hints[:2])
         element._quick = quick
         if recorded:
@@ -169,7 +189,8 @@ def test_a_superstep_ends_as_in_python(
         if sum(sizes) > 256 - 64:
             return  # they go outside the slot, and another exchange follows
         element.meet()
-        found.append((seen(element), peer.sent, peer.moved, recorded and counts(element)))
+        found.append((seen(element), peer.sent, peer.moved, list(answers), recorded and counts(element)))
+    assert len(answers) == sum(effect[0] == ASK for some in posted.values() for effect in some)
     assert found[0] == found[1]
     assert found[0][0][0] == 1
     assert len(found[0][1]) == 1, "one exchange"
@@ -219,7 +240,7 @@ def test_if_the_other_element_has_more_to_say_python_goes_on() -> None:
     assert element.tasks[1].contexts[0].coarrays[1].raw.tobytes() == b"12345678"
     assert [pickle.loads(arrived[3]) for arrived in element.tasks[1].contexts[0].arrived] == ["hello"]
     assert element.superstep == 1
-    for change in ({"flags": 8}, {"superstep": 7}, {"digest": bytes(8)}):
+    for change in ({"flags": 16}, {"superstep": 7}, {"digest": bytes(8)}):
         element = element_beside(Peer(b"", **change), {}, [0, 0])
         assert compiled.end_superstep(element, element.transport, 0.0) == []
         assert element.superstep == 0

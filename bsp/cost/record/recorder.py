@@ -13,7 +13,7 @@ value sent to several processes of an element crosses once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import starmap
 from math import prod
 from time import perf_counter
@@ -26,7 +26,7 @@ from bsp.cost.record.account import Account, SuperstepSums, starts
 from bsp.values.effects import Effect, Get, Put, PutEach, Row
 from bsp.values.parts import read_part
 from bsp.values.payload import array_in, size_of
-from bsp.values.records import BLOCKS, FOR_ALL, MESSAGE, PART, VALUE, Record, message_in, parts_of
+from bsp.values.records import ASK, BLOCKS, FOR_ALL, MESSAGE, PART, VALUE, Record, message_in, parts_of
 
 if TYPE_CHECKING:
     from bsp.cost.choice import Choice
@@ -141,6 +141,12 @@ class Recorder:
                 single += (step, get.dest, get.source, WORD * get.positions.size, FINE)
             elif get.region is not None:
                 single += (step, get.dest, get.source, prod(get.region.shape) * coarray.dtype.itemsize, STAGED)
+
+    def replied(self, replies: Iterable[tuple[int, int, bytes]]) -> None:
+        """Count replies to small gets, each as (the process that asks, the owner of the memory, contents)."""
+        step = len(self._wall)
+        for source, owner, contents in replies:
+            self._single += (step, owner, source, len(contents), STAGED)
 
     def ended(self, tasks: Sequence[Task], transport: Transport) -> None:
         """Add the superstep that has ended.  Every few thousand supersteps collective: gathers all elements' sums."""
@@ -302,6 +308,8 @@ def _of_record(record: Record) -> tuple[int, int | range, int, int]:
     if kind == MESSAGE:
         _, array, pickled = message_in(data)
         return source, dest, len(pickled) if array is None else array.nbytes, SEND  # type: ignore[arg-type]
+    if kind == ASK:
+        return source, dest, 0, FINE
     if kind == PART:
         return source, dest, len(read_part(data).items), STAGED
     return source, dest, data.nbytes if kind in BLOCKS else len(data), BLOCK

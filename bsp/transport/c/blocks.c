@@ -21,7 +21,7 @@ typedef struct {
 static int add_target(Targets *all, PyObject *tasks, Py_ssize_t first, const Head *head, const char *data, Py_ssize_t element,
                       int comes)
 {
-    PlaceOfPut place;
+    PlaceOfRecord place;
     if (all->count == all->room) {
         Py_ssize_t room = 2 * all->room + 8;
         Target *more = PyMem_Realloc(all->targets, room * sizeof *more);

@@ -13,8 +13,10 @@
 #error "records and headers are copied as they lie in memory, which must be little-endian"
 #endif
 
-enum { PUT = 1, VALUE = 2, COPIED = 3, LENT = 4, PART = 5, ARRAY = 6, MESSAGE = 7 }; /* kinds of records, from the first to the last */
-enum { BLOCKS = 64 };                                        /* the flag of a header */
+/* Kinds of records, from the first to the last. */
+enum { PUT = 1, VALUE = 2, COPIED = 3, LENT = 4, PART = 5, ARRAY = 6, MESSAGE = 7, ASK = 8 };
+/* Flags of a header: replies follow, blocks follow. */
+enum { GET = 8, BLOCKS = 64 };
 
 /* The head of a record; its data follow, if they are no block. */
 typedef struct {
@@ -44,12 +46,12 @@ typedef struct {
     unsigned long long start; /* of a put in its coarray; of a value, the end of the range of pids */
 } Effect;
 
-/* A rectangular part that is written: the numbers of its axes, where they stand in a record, and its items.  `low` and `high`
- * are the first byte that it covers in its coarray, and the one after its last.
+/* A rectangular part that is written or read: the numbers of its axes, where they stand in a record, its items if it has them,
+ * and their bytes.  `low` and `high` are the first byte that it covers in its coarray, and the one after its last.
  */
 typedef struct {
     int axes;
-    int64_t run, low, high;
+    int64_t run, size, low, high;
     const char *lengths, *strides, *items;
 } Part;
 
@@ -71,10 +73,10 @@ int is_block(long kind);
 int is_for_all(long kind);
 int is_put(long kind);
 
-/* Return the header of an element with nothing but packets, whose sizes are not yet in it, and blocks. */
-Header small_header(double clock, unsigned long superstep, const char *digest, uint64_t hint, uint64_t block_bytes);
+/* Return the header of an element with nothing but packets, whose sizes are not yet in it, blocks and gets. */
+Header small_header(double clock, unsigned long superstep, const char *digest, uint64_t hint, uint64_t block_bytes, int asks);
 
-/* Read the header in a slot; OTHER if its element has more than packets and blocks, or is at another boundary. */
+/* Read the header in a slot; OTHER if its element has more than packets, blocks and gets, or is at another boundary. */
 int read_header(const char *in, Py_ssize_t slot, unsigned long superstep, const char *digest, Header *header);
 
 /* Call `visit` for each effect and each element that it goes to.  Return 0; 1 if some effect is no tuple of six, or a visit
@@ -95,23 +97,30 @@ int append_to(PyObject *lists, Py_ssize_t element, PyObject *item);
 /* Read the next record of a packet, and move on.  Return 1, 0 at the end of the packet, or -1 with an exception. */
 int next_record(const char *packet, Py_ssize_t size, Py_ssize_t *at, Head *head, const char **data);
 
-/* Read the part in the data of a record, which begins at byte `start` of its coarray; return 0, or -1 with an exception. */
-int read_part(const char *data, Py_ssize_t size, uint64_t start, Part *part);
+/* Read the part in the data of a record, which begins at byte `start` of its coarray, with its items (`filled`) or without;
+ * return 0, or -1 with an exception.
+ */
+int read_part(const char *data, Py_ssize_t size, uint64_t start, int filled, Part *part);
 
 /* Write the items of a part whose first one goes to `start`. */
 void write_part(const Part *part, char *start);
 
-/* What a put writes to: the memory of a coarray, a reference, its buffer, and the bytes there from `low` to below `high`. */
+/* Return the contents of a part whose first run is at `start`, as bytes; NULL with an exception. */
+PyObject *contents_of(const Part *part, const char *start);
+
+/* What a put writes or a get reads: the memory of a coarray, a reference, its buffer, and the bytes there from `low` to below
+ * `high`.
+ */
 typedef struct {
     PyObject *memory;
     Py_buffer buffer;
     int64_t low, high;
-    Part part; /* of a record of that kind */
-} PlaceOfPut;
+    Part part; /* of a record that has one */
+} PlaceOfRecord;
 
-/* Find what a put writes to; return 0, or -1 with an exception.  `leave_place` gives the memory back. */
-int find_place(PyObject *tasks, Py_ssize_t first, const Head *head, const char *data, PlaceOfPut *place);
-void leave_place(PlaceOfPut *place);
+/* Find what a put writes or a get reads; return 0, or -1 with an exception.  `leave_place` gives the memory back. */
+int find_place(PyObject *tasks, Py_ssize_t first, const Head *head, const char *data, PlaceOfRecord *place);
+void leave_place(PlaceOfRecord *place);
 
 /* Do as records.apply; return 0, or -1 with an exception. */
 int apply_packet(const char *packet, Py_ssize_t size, PyObject *tasks, Py_ssize_t first, PyObject *values,
@@ -120,6 +129,7 @@ int apply_packet(const char *packet, Py_ssize_t size, PyObject *tasks, Py_ssize_
 /* The functions of the module. */
 PyObject *pack(PyObject *self, PyObject *args);
 PyObject *apply(PyObject *self, PyObject *args);
+PyObject *read_asked(PyObject *self, PyObject *args);
 PyObject *arranged(PyObject *self, PyObject *args);
 PyObject *fill(PyObject *self, PyObject *args);
 PyObject *read_slots(PyObject *self, PyObject *args);
@@ -130,9 +140,9 @@ PyObject *end_superstep(PyObject *self, PyObject *const *args, Py_ssize_t count)
 
 /* Names of attributes; `intern_names` makes them before anything else is called.  It returns 0, or -1 with an exception. */
 #define NAMES(_) \
-    _(arrived) _(arriving) _(call) _(came) _(coarrays) _(contexts) _(copy) _(count) _(digest) _(effects) _(exchange) _(fault) _(fit) \
+    _(arrived) _(arriving) _(call) _(came) _(coarrays) _(contexts) _(copy) _(count) _(deliver) _(digest) _(effects) _(exchange) _(fault) _(fit) \
     _(headers) _(hint) _(hub) _(inbox) _(index) _(into) _(least) _(lifeline) _(out) _(outbox) _(owner) _(pid) _(raised) \
-    _(raw) _(receive) _(recorder) _(registered) _(releases) _(size) _(slots) _(state) _(superstep) _(take) _(take_blocks) _(tasks) _(tell) \
+    _(raw) _(receive) _(recorder) _(registered) _(releases) _(size) _(slots) _(state) _(superstep) _(take) _(tasks) _(tell) \
     _(text) _(turn) _(_advance)
 #define DECLARE(name) extern PyObject *name_##name;
 NAMES(DECLARE)

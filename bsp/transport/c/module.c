@@ -18,6 +18,7 @@ int intern_names(void)
 static PyMethodDef functions[] = {
     {"pack", pack, METH_VARARGS, "records.pack in C."},
     {"apply", apply, METH_VARARGS, "records.apply in C."},
+    {"read_asked", read_asked, METH_VARARGS, "records.read_asked in C."},
     {"arranged", arranged, METH_VARARGS, "blocks.arranged in C."},
     {"fill", fill, METH_VARARGS, "slots.fill in C."},
     {"read", read_slots, METH_VARARGS, "slots.read in C."},

@@ -9,7 +9,7 @@ static int damaged(void)
     return -1;
 }
 
-int read_part(const char *data, Py_ssize_t size, uint64_t start, Part *part)
+int read_part(const char *data, Py_ssize_t size, uint64_t start, int filled, Part *part)
 {
     int64_t head[2], items, low = 0, high = 0, from;
     if (size < (Py_ssize_t)sizeof head)
@@ -31,7 +31,8 @@ int read_part(const char *data, Py_ssize_t size, uint64_t start, Part *part)
             || (span < 0 ? __builtin_add_overflow(low, span, &low) : __builtin_add_overflow(high, span, &high)))
             return damaged();
     }
-    if (items != data + size - part->items || start > INT64_MAX)
+    part->size = items;
+    if ((filled ? items : 0) != data + size - part->items || start > INT64_MAX)
         return damaged();
     from = (int64_t)start;
     if (__builtin_add_overflow(from, low, &part->low) || __builtin_add_overflow(from, high, &high)
@@ -63,4 +64,27 @@ static const char *write_axis(const Part *part, int axis, char *to, const char *
 void write_part(const Part *part, char *start)
 {
     write_axis(part, 0, start, part->items);
+}
+
+/* Read the runs along an axis and those after it, and return what is behind their items. */
+static char *read_axis(const Part *part, int axis, const char *from, char *items)
+{
+    int64_t length, stride;
+    if (axis == part->axes) {
+        memcpy(items, from, part->run);
+        return items + part->run;
+    }
+    memcpy(&length, part->lengths + 8 * axis, 8);
+    memcpy(&stride, part->strides + 8 * axis, 8);
+    for (int64_t k = 0; k < length; k++)
+        items = read_axis(part, axis + 1, from + k * stride, items);
+    return items;
+}
+
+PyObject *contents_of(const Part *part, const char *start)
+{
+    PyObject *contents = PyBytes_FromStringAndSize(NULL, part->size);
+    if (contents)
+        read_axis(part, 0, start, PyBytes_AS_STRING(contents));
+    return contents;
 }

@@ -216,10 +216,10 @@ static PyObject *memory_of(PyObject *tasks, Py_ssize_t place, const Head *head)
     return memory;
 }
 
-int find_place(PyObject *tasks, Py_ssize_t first, const Head *head, const char *data, PlaceOfPut *place)
+int find_place(PyObject *tasks, Py_ssize_t first, const Head *head, const char *data, PlaceOfRecord *place)
 {
-    if (head->kind == PART) {
-        if (read_part(data, head->size, head->start, &place->part))
+    if (head->kind == PART || head->kind == ASK) {
+        if (read_part(data, head->size, head->start, head->kind == PART, &place->part))
             return -1;
         place->low = place->part.low;
         place->high = place->part.high;
@@ -236,13 +236,13 @@ int find_place(PyObject *tasks, Py_ssize_t first, const Head *head, const char *
     }
     if (place->low < 0 || place->high < place->low || place->high > place->buffer.len) {
         leave_place(place);
-        PyErr_SetString(PyExc_IndexError, "a put runs past its coarray");
+        PyErr_SetString(PyExc_IndexError, "a put or a get runs past its coarray");
         return -1;
     }
     return 0;
 }
 
-void leave_place(PlaceOfPut *place)
+void leave_place(PlaceOfRecord *place)
 {
     PyBuffer_Release(&place->buffer);
     Py_DECREF(place->memory);
@@ -251,7 +251,7 @@ void leave_place(PlaceOfPut *place)
 /* Write the data of a put; return 0, or -1 with an exception. */
 static int write_put(PyObject *tasks, Py_ssize_t first, const Head *head, const char *data)
 {
-    PlaceOfPut place;
+    PlaceOfRecord place;
     if (find_place(tasks, first, head, data, &place))
         return -1;
     if (head->kind == PART)
@@ -286,7 +286,7 @@ int next_record(const char *packet, Py_ssize_t size, Py_ssize_t *at, Head *head,
     Py_ssize_t left = size - *at - (Py_ssize_t)sizeof *head;
     if (left >= 0) {
         memcpy(head, packet + *at, sizeof *head);
-        if (head->kind < PUT || head->kind > MESSAGE) {
+        if (head->kind < PUT || head->kind > ASK) {
             PyErr_Format(PyExc_ValueError, "a record of the unknown kind %d", (int)head->kind);
             return -1;
         }
@@ -337,6 +337,8 @@ int apply_packet(const char *packet, Py_ssize_t size, PyObject *tasks, Py_ssize_
         int failed;
         if (head.kind == PUT || head.kind == PART) {
             failed = write_put(tasks, first, &head, data);
+        } else if (head.kind == ASK) {
+            failed = 0;
         } else if (head.kind == MESSAGE) {
             failed = give_message(tasks, first, &head, data);
         } else if (!is_block(head.kind)) {
@@ -355,6 +357,42 @@ int apply_packet(const char *packet, Py_ssize_t size, PyObject *tasks, Py_ssize_
         more = -1;
     }
     return more;
+}
+
+/* Add the answer to a get; return 0, or -1 with an exception. */
+static int answer(PyObject *found, PyObject *tasks, Py_ssize_t first, const Head *head, const char *data)
+{
+    PlaceOfRecord place;
+    if (find_place(tasks, first, head, data, &place))
+        return -1;
+    PyObject *contents = contents_of(&place.part, (const char *)place.buffer.buf + head->start);
+    PyObject *reply = contents ? Py_BuildValue("iiN", (int)head->source, (int)head->dest, contents) : NULL;
+    int failed = !reply || PyList_Append(found, reply);
+    Py_XDECREF(reply);
+    leave_place(&place);
+    return failed ? -1 : 0;
+}
+
+PyObject *read_asked(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    Py_buffer packet;
+    PyObject *tasks;
+    Py_ssize_t first, at = 0;
+    Head head;
+    const char *data;
+    int more = -1;
+    if (!PyArg_ParseTuple(args, "y*O!n", &packet, &PyList_Type, &tasks, &first))
+        return NULL;
+    PyObject *found = PyList_New(0);
+    while (found && (more = next_record(packet.buf, packet.len, &at, &head, &data)) > 0)
+        if (head.kind == ASK && answer(found, tasks, first, &head, data)) {
+            more = -1;
+            break;
+        }
+    PyBuffer_Release(&packet);
+    if (more)
+        Py_CLEAR(found);
+    return found;
 }
 
 PyObject *apply(PyObject *Py_UNUSED(self), PyObject *args)

@@ -1,10 +1,10 @@
 /* Slots in C: a header, and a packet behind it.  bsp/transport/slots.py says what the functions do. */
 #include "compiled.h"
 
-Header small_header(double clock, unsigned long superstep, const char *digest, uint64_t hint, uint64_t block_bytes)
+Header small_header(double clock, unsigned long superstep, const char *digest, uint64_t hint, uint64_t block_bytes, int asks)
 {
-    Header header = {.clock = clock, .superstep = (uint32_t)superstep, .flags = block_bytes ? BLOCKS : 0, .bad_pid = -1,
-                     .hint = hint, .row_total = block_bytes};
+    Header header = {.clock = clock, .superstep = (uint32_t)superstep, .bad_pid = -1, .hint = hint, .row_total = block_bytes,
+                     .flags = (block_bytes ? BLOCKS : 0) | (asks ? GET : 0)};
     memcpy(header.digest, digest, sizeof header.digest);
     return header;
 }
@@ -12,7 +12,7 @@ Header small_header(double clock, unsigned long superstep, const char *digest, u
 int read_header(const char *in, Py_ssize_t slot, unsigned long superstep, const char *digest, Header *header)
 {
     memcpy(header, in, sizeof *header);
-    if (header->flags & ~BLOCKS || header->superstep != (uint32_t)superstep
+    if (header->flags & ~(BLOCKS | GET) || header->superstep != (uint32_t)superstep
         || memcmp(header->digest, digest, sizeof header->digest))
         return OTHER;
     if (header->inlined > slot - (Py_ssize_t)sizeof *header) {
@@ -30,13 +30,14 @@ PyObject *fill(PyObject *Py_UNUSED(self), PyObject *args)
     const char *digest;
     double clock;
     unsigned long long hint, block_bytes;
-    if (!PyArg_ParseTuple(args, "O!ndky#KO!K", &PyByteArray_Type, &slots, &slot, &clock, &superstep, &digest, &count, &hint,
-                          &PyDict_Type, &packets, &block_bytes))
+    int asks;
+    if (!PyArg_ParseTuple(args, "O!ndky#KO!Kp", &PyByteArray_Type, &slots, &slot, &clock, &superstep, &digest, &count, &hint,
+                          &PyDict_Type, &packets, &block_bytes, &asks))
         return NULL;
     if (slot < (Py_ssize_t)sizeof(Header) || count != sizeof((Header *)0)->digest)
         return PyErr_Format(PyExc_ValueError, "slots of %zd bytes, a digest of %zd", slot, count);
     Py_ssize_t elements = PyByteArray_GET_SIZE(slots) / slot;
-    Header header = small_header(clock, superstep, digest, hint, block_bytes);
+    Header header = small_header(clock, superstep, digest, hint, block_bytes, asks);
     header.row_count = (uint32_t)PyDict_GET_SIZE(packets);
     while (PyDict_Next(packets, &at, &key, &packet)) {
         if (!PyBytes_Check(packet) || PyBytes_GET_SIZE(packet) > slot - (Py_ssize_t)sizeof header)
@@ -68,7 +69,7 @@ PyObject *read_slots(PyObject *Py_UNUSED(self), PyObject *args)
     unsigned long superstep;
     const char *digest;
     uint64_t longest = 0, hint = 0;
-    int blocks = 0;
+    int flags = 0;
     if (!PyArg_ParseTuple(args, "O!nnky#", &PyByteArray_Type, &slots, &slot, &index, &superstep, &digest, &count))
         return NULL;
     Header header;
@@ -84,7 +85,7 @@ PyObject *read_slots(PyObject *Py_UNUSED(self), PyObject *args)
             Py_DECREF(found);
             return other == OTHER ? Py_NewRef(Py_None) : NULL;
         }
-        blocks = blocks || header.flags;
+        flags |= header.flags;
         if (header.row_max > longest)
             longest = header.row_max;
         if (header.hint > hint)
@@ -98,7 +99,5 @@ PyObject *read_slots(PyObject *Py_UNUSED(self), PyObject *args)
         Py_XDECREF(number);
         Py_XDECREF(packet);
     }
-    return found ? Py_BuildValue("NKKO", found, (unsigned long long)longest, (unsigned long long)hint,
-                                 blocks ? Py_True : Py_False)
-                 : NULL;
+    return found ? Py_BuildValue("NKKi", found, (unsigned long long)longest, (unsigned long long)hint, flags) : NULL;
 }

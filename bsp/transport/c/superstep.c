@@ -15,7 +15,8 @@ typedef struct {
     Py_ssize_t *sizes;                                 /* of packets, by element */
     char *own;                                         /* the packet of this element */
     uint64_t leaving;                                  /* bytes of blocks for other elements */
-    int travels;                                       /* some element sends blocks to another */
+    int asks;                                          /* a process here reads memory */
+    int flags;                                         /* of all elements together: what follows the packets */
     uint64_t longest;                                  /* the longest packet from any element to another */
     int ends;                                          /* the program ends here */
     int recorded;                                      /* traffic is counted */
@@ -135,6 +136,7 @@ static int add_sizes(void *state, Py_ssize_t element, const Effect *item)
     Superstep *s = state;
     if (is_block(item->kind) && element != s->index)
         s->leaving += item->size;
+    s->asks = s->asks || item->kind == ASK;
     return add_size(s->sizes, element, item);
 }
 
@@ -220,7 +222,8 @@ static int put_back(Superstep *s)
 static int fill_slots(Superstep *s, double clock)
 {
     char *out = PyByteArray_AS_STRING(s->out);
-    Header header = small_header(clock, s->superstep, PyBytes_AS_STRING(s->digest), s->hint, s->leaving);
+    Header header = small_header(clock, s->superstep, PyBytes_AS_STRING(s->digest), s->hint, s->leaving, s->asks);
+    s->flags = header.flags;
     for (Py_ssize_t k = 0; s->sizes && k < s->elements; k++) {
         uint64_t size = k == s->index ? 0 : s->sizes[k];
         header.row_count += size > 0;
@@ -255,7 +258,6 @@ static const char *packet_from(const Superstep *s, Py_ssize_t k, Py_ssize_t *siz
 /* Read the headers of the other elements. */
 static int read_headers(Superstep *s)
 {
-    s->travels = s->leaving > 0;
     for (Py_ssize_t k = 0; k < s->elements; k++) {
         const char *slot = PyByteArray_AS_STRING(s->into) + k * s->slot;
         Header header;
@@ -264,7 +266,7 @@ static int read_headers(Superstep *s)
         int found = read_header(slot, s->slot, s->superstep, PyBytes_AS_STRING(s->digest), &header);
         if (found)
             return found;
-        s->travels = s->travels || header.flags;
+        s->flags |= header.flags;
         if (header.row_max > s->longest)
             s->longest = header.row_max;
         if (header.hint > s->hint)
@@ -272,7 +274,7 @@ static int read_headers(Superstep *s)
         if (!header.inlined)
             continue;
         uint8_t kind = (uint8_t)slot[sizeof header];
-        if (kind < PUT || kind > MESSAGE)
+        if (kind < PUT || kind > ASK)
             return OTHER;
     }
     return DONE;
@@ -316,16 +318,17 @@ static PyObject *packets_of(Superstep *s)
     return packets;
 }
 
-/* Let the element exchange blocks, and apply everything. */
-static int exchange_blocks(Superstep *s)
+/* Let the element exchange blocks and replies, and apply everything. */
+static int exchange_more(Superstep *s)
 {
-    PyObject *packets = packets_of(s), *done = NULL;
+    PyObject *packets = packets_of(s), *flags = PyLong_FromLong(s->flags), *done = NULL;
     if (!s->blocks)
         s->blocks = PyDict_New();
-    if (packets && s->blocks) {
-        PyObject *arguments[] = {s->element, packets, s->blocks, s->travels ? Py_True : Py_False, s->effects};
-        done = PyObject_VectorcallMethod(name_take_blocks, arguments, 5, NULL);
+    if (packets && flags && s->blocks) {
+        PyObject *arguments[] = {s->element, packets, s->blocks, flags, s->effects};
+        done = PyObject_VectorcallMethod(name_deliver, arguments, 5, NULL);
     }
+    Py_XDECREF(flags);
     Py_XDECREF(packets);
     Py_XDECREF(done);
     return done ? DONE : FAILED;
@@ -334,8 +337,8 @@ static int exchange_blocks(Superstep *s)
 /* Deliver what has come. */
 static int deliver(Superstep *s)
 {
-    if (s->travels || (s->blocks && PyDict_GET_SIZE(s->blocks)))
-        return exchange_blocks(s);
+    if (s->flags || (s->blocks && PyDict_GET_SIZE(s->blocks)))
+        return exchange_more(s);
     return s->longest || s->sizes ? apply_packets(s) : DONE;
 }
 

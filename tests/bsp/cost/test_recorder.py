@@ -45,7 +45,7 @@ def test_a_put_counts_its_data_in_words_rounded_up_for_each_process_and_superste
 
 
 @pytest.mark.parametrize(
-    "what", ["put", "a part", "a number", "a block", "an array for all", "numbers for all", "a message"]
+    "what", ["put", "a part", "a number", "a block", "an array for all", "numbers for all", "a message", "a get"]
 )
 def test_a_record_counts_as_the_effect_that_it_stands_for(what: str) -> None:
     issued: list[Any] = []
@@ -63,6 +63,10 @@ def test_a_record_counts_as_the_effect_that_it_stands_for(what: str) -> None:
                 y.put(1, 1.5, at=7)
             case "a block":
                 y.put(1, y.local, buffered=False)
+            case "a get":
+                x.get(1, at=(slice(None), 2))
+                y.get(2, at=7)
+                y.get(0, at=slice(3, 9))
             case "a message":
                 proc.send(1, ["some", "thing"])
                 proc.send(1, np.ones((2, 3)), tag="a tag")
