@@ -80,6 +80,26 @@ def keep_freed_memory() -> None:
         mallopt(_M_TRIM_THRESHOLD, _MOST_KEPT)
 
 
+class _Heap(ctypes.Structure):
+    """What glibc's mallinfo2 says of its memory, in bytes and numbers of blocks."""
+
+    _fields_ = tuple((name, ctypes.c_size_t) for name in (
+        "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"
+    ))  # fmt: skip
+
+
+def memory_in_use() -> int:
+    """Return the bytes of memory that this process holds, less what the C library keeps for what comes next."""
+    import psutil
+
+    resident = int(psutil.Process().memory_info().rss)
+    mallinfo = getattr(ctypes.CDLL(None), "mallinfo2", None) if sys.platform == "linux" else None
+    if mallinfo is None:
+        return resident
+    mallinfo.restype = _Heap
+    return max(0, resident - int(mallinfo().fordblks))
+
+
 def die_with_parent() -> None:
     """Ask the kernel to kill this child process when its parent dies, in whatever way (Linux; no effect elsewhere)."""
     if sys.platform == "linux":

@@ -86,8 +86,7 @@ def load(program: list[str]) -> Script:
 
 def run_element(settings: dict[str, Any], program: list[str], lifeline: Lifeline | None = None) -> None:
     """Run one element from start to end; `lifeline` is its connection to bsprun, if both are on one machine."""
-    if not settings.get("predict"):  # a prediction measures how much memory is in use
-        keep_freed_memory()
+    keep_freed_memory()
     under_mpi = any(name in os.environ for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"))
     transport: Transport = Solo()
     profile = settings.get("machine")
@@ -104,7 +103,9 @@ def run_element(settings: dict[str, Any], program: list[str], lifeline: Lifeline
             if differs is not None and transport.index == 0:
                 print(f"bsprun: note: {differs}", file=sys.stderr)
     if transport.elements > 1:
-        rehearse(transport)
+        rehearse(transport, transport.elements)
+    elif settings.get("predict") and not settings["predict"]["abstract"]:  # what it times has been rehearsed, too
+        rehearse(transport, 2)
     try:
         verdict, said = _run(settings, program, transport, machine, lifeline)
     except BaseException:
@@ -133,7 +134,7 @@ def _flush() -> None:
             stream.flush()
 
 
-def rehearse(transport: Transport) -> None:
+def rehearse(transport: Transport, nprocs: int) -> None:
     """Run a few supersteps with all kinds of traffic, so that the program's first is as fast as its later ones.
 
     MPI makes connections when they are first used, and Python specialises code when it has run: together some
@@ -152,7 +153,7 @@ def rehearse(transport: Transport) -> None:
             proc.allreduce(values[:8])
         proc.broadcast("ready")
 
-    element = Element(transport.elements, transport)
+    element = Element(nprocs, transport)
     element.host(body)
     element.run()
     transport.restart_clock()

@@ -225,6 +225,22 @@ def test_a_measured_machine_of_another_P_is_refused(tmp_path: Path) -> None:
     assert ran(*BSPRUN, "-p", 4, "--predict", "--machine", path, program).returncode == 0
 
 
+def test_memory_that_was_freed_is_not_counted_though_the_c_library_keeps_it() -> None:
+    code = (
+        "import numpy as np\n"
+        "from bsp.host import keep_freed_memory, memory_in_use\n"
+        "keep_freed_memory()\n"
+        "before = memory_in_use()\n"
+        "held = [np.ones(1 << 19) for _ in range(16)]\n"  # 64 MiB
+        "most = memory_in_use() - before\n"
+        "del held[::2]\n"
+        "print(most >> 20, memory_in_use() - before >> 20)\n"
+    )
+    most, left = map(int, ran(sys.executable, "-c", code).stdout.split())
+    assert abs(most - 64) <= 2
+    assert abs(left - 32) <= 2
+
+
 def test_a_sweep_is_a_curve_as_text_and_as_json(tmp_path: Path) -> None:
     heat = next(path for path in EXAMPLES if path.stem == "heat")
     text = ran(*BSPRUN, "--predict", "--machine", "hypercube:8", "--sweep", "1,2,16", heat, 64, 5)

@@ -29,7 +29,7 @@ from bsp.cost.units import in_bytes, in_seconds
 from bsp.engine.element import Element
 from bsp.engine.verdict import Verdict
 from bsp.errors import LaunchError, NoInput, NoRoom
-from bsp.host import cores
+from bsp.host import cores, memory_in_use
 from bsp.source import here
 from bsp.world import handle, hosting
 
@@ -246,8 +246,7 @@ class _Memory:
     def __init__(self, nprocs: int, say: Callable[[str], None]) -> None:
         self._nprocs = nprocs
         self._say = say
-        self._me = psutil.Process()
-        self.before: int = self._me.memory_info().rss
+        self.before: int = memory_in_use()
         self._growth: list[int] = []
         self._highest: int = self.before
         self._looked = 0.0
@@ -265,8 +264,8 @@ class _Memory:
     def look(self) -> None:
         """Measure memory at the end of a turn.  Raises NoRoom before the system would kill this process."""
         if len(self._growth) < 2:
-            self._highest = max(self._highest, rss := self._me.memory_info().rss)
-            self._growth.append(rss - self.before - sum(self._growth))
+            self._highest = max(self._highest, held := memory_in_use())
+            self._growth.append(held - self.before - sum(self._growth))
             if len(self._growth) == 2:  # the second shows what one more process takes; the first also pays for imports
                 _room_for(self._nprocs, self._growth[0], max(self._growth[1], 0), self._say)
             return
@@ -274,7 +273,7 @@ class _Memory:
         if now - self._looked < _EVERY:
             return
         self._looked = now
-        self._highest = max(self._highest, self._me.memory_info().rss)
+        self._highest = max(self._highest, memory_in_use())
         memory = psutil.virtual_memory()
         if memory.available < _LEAST * memory.total:
             raise NoRoom(
