@@ -113,6 +113,7 @@ class Incarnation:
         self._degraded: list[str] = []  # bundles that have lost a clone just now, in words
         self._written = time.monotonic()  # when the job's file was written
         self._failed_head = -1  # head of the last checkpoint that could not be written
+        self._early: Commit | None = None  # a checkpoint that waits for text
         # for how many seconds bsprun last stood still, and when
         self._stood, self._stood_at = 0.0, float("-inf")
         self._warned: set[int] = set()  # bundles for which a warning has been printed
@@ -166,6 +167,8 @@ class Incarnation:
                 self.job.save()
             for effect, wrong in self._commits.ended():
                 self._settle(effect, wrong)
+            if self._early is not None:
+                self._commit(self._early)
             if self.over:
                 break
             if self._began:
@@ -517,12 +520,19 @@ class Incarnation:
     # ----------------------------------------------------------------------- checkpoints
 
     def _commit(self, effect: Commit) -> None:
-        """Commit a checkpoint in the background."""
+        """Commit a checkpoint in the background, when all text before it has come.
+
+        A job that resumes does not repeat that text.  What has been lost on the way comes again (N14).
+        """
+        said = max(said for _, _, said in effect.parts)
+        self._early = effect if self.job.printed < said else None
+        if self._early is not None:
+            return
         once = [[list(token), base64.b64encode(value).decode()] for token, value in self.arbiter.once.items()]
         head = {
             "superstep": effect.parts[0][1],
             "head": effect.head,
-            "said": max(said for _, _, said in effect.parts),
+            "said": said,
             "seconds": round(self.seconds(), 6),
             "once": once,
         }

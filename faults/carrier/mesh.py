@@ -142,7 +142,10 @@ class Mesh:
             return
         self.sent_bytes += sum(map(len, frames))
         with contextlib.suppress(zmq.Again):
-            known[1].send_multipart(frames, zmq.NOBLOCK, copy=len(frames) == 1)
+            if len(frames) == 1:
+                known[1].send(frames[0], zmq.NOBLOCK)
+            else:
+                known[1].send_multipart(frames, zmq.NOBLOCK, copy=False)
 
     def due(self) -> float:
         """Return the time at which `take` must be called next, because of a delayed message."""
@@ -162,7 +165,7 @@ class Mesh:
             except zmq.Again:
                 return
             rest = []
-            while self.socket.rcvmore:
+            while self.socket.get(zmq.RCVMORE):
                 rest.append(self.socket.recv(copy=False).buffer)
             term, reign, sender = _HEAD.unpack_from(first)
             if sender == BSPRUN and reign < self.reign:

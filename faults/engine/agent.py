@@ -142,9 +142,11 @@ class Agent:
                 estate = self._member.estate() if self._again else (None, ())
                 self._post(Appeared(os.getpid(), self._mesh.address, *estate))
             wait = min(self._member.deadline(), self._mesh.due(), now + 0.1) - now
-            for descriptor, _ in self._poller.poll(max(0, math.ceil(1000 * (_FLUSH if pending else wait)))):
+            readable = self._poller.poll(max(0, math.ceil(1000 * (_FLUSH if pending else wait))))
+            for descriptor, _ in readable:
                 self._read(descriptor)
-            self._from_mesh()
+            if self._unread or self._mesh.due() <= time.monotonic() or any(d is self._mesh.socket for d, _ in readable):
+                self._from_mesh()
             while not self._done.empty():
                 done = self._done.get()
                 if isinstance(done, NotWritten):

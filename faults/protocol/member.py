@@ -211,7 +211,7 @@ class Member:
                     self._say_marks()
                     self._report()
                     for clone in self.clones.values():
-                        for offset, data in clone.text:
+                        for offset, data in clone.text.overdue():
                             self._do(Say(offset, data, clone.since))
                 self._plan_tick()
         effects, self._effects = self._effects, []
@@ -288,8 +288,7 @@ class Member:
                 return
         for clone in self.clones.values():
             clone.values.settle(orders.settled, orders.repeats)
-            if clone.text:
-                clone.text = [piece for piece in clone.text if piece[0] + len(piece[1]) > orders.printed]
+            clone.text.confirm(orders.printed)
             for head in [head for head in clone.states.pins if head <= orders.released]:
                 del clone.states.pins[head]
             for key in [key for key in self._parts if key[1] <= orders.released]:
@@ -1021,7 +1020,7 @@ class Member:
         clone.said = max(clone.said, event.offset + len(event.data))
         printed = self._orders.printed if self._orders is not None else 0
         if event.offset + len(event.data) > printed:
-            clone.text.append((event.offset, event.data))
+            clone.text.add((event.offset, event.data))
             self._do(Say(event.offset, event.data, clone.since))
 
     def _asks(self, event: Asks) -> None:

@@ -953,7 +953,7 @@ def survived(draw: Callable[[int], SimulatedRun | Simulation]) -> bool:
     return not any(harmed(run) for run in whole)
 
 
-SEEDS = range(24)
+SEEDS = range(48)
 
 
 @pytest.mark.thorough

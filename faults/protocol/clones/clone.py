@@ -15,6 +15,7 @@ from bsp.faults.protocol.clones.once_values import OnceValues
 from bsp.faults.protocol.clones.outbox import PacketOutbox
 from bsp.faults.protocol.clones.phases import ClonePhase
 from bsp.faults.protocol.clones.state_request import StateRequest
+from bsp.faults.protocol.clones.unconfirmed_text import UnconfirmedText
 from bsp.faults.protocol.clones.worker_state import WorkerState
 from bsp.faults.protocol.messages import Handover, Role, Snapshot, Token
 
@@ -57,7 +58,7 @@ class Clone:
         self.pulled = False  # a passive clone has been activated
         self.pulled_at = -1  # at this head
         # what it says to the world outside (N9)
-        self.text: list[tuple[int, bytes]] = []  # (offset, text) not confirmed by bsprun
+        self.text = UnconfirmedText()
         self.said = 0  # bytes of standard output written, by a sibling before it gave its state, too
         self.granted: tuple[Token, int] | None = None  # call for which a worker has been given permission
         self.values = OnceValues()
@@ -119,7 +120,7 @@ class Clone:
         return Handover(
             self.bundle, since, tuple(states.finals), states.newest,
             self.inbox.deliveries() if deliveries else (), self.inbox.complete, announced,
-            self.outbox.all_sent() if packets else (), tuple(self.text) if packets else (),
+            self.outbox.all_sent() if packets else (), self.text.pieces if packets else (),
             tuple(self.values.items()) if packets and deliveries else (), tuple(states.repeats),
         )  # fmt: skip
 
@@ -175,5 +176,5 @@ class Clone:
             self.said = max(self.said, state.place.said)
         self.outbox.inherit(state.sent, state.announced, donor)
         self.states.repeats |= set(state.repeats)
-        self.text.extend(piece for piece in state.text if piece not in self.text)
+        self.text.inherit(state.text)
         self.values.add(state.values)
