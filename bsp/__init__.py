@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bsp.coarray import Coarray, Pending
+    from bsp.coarray import Coarray
     from bsp.cost.model import Machine
     from bsp.cost.prediction.predict import Prediction, predict
     from bsp.errors import (
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         WrongThread,
     )
     from bsp.expecting import expect
+    from bsp.pending import Pending
     from bsp.processes import Message, Process
     from bsp.rounds import State
     from bsp.runner import run
@@ -79,7 +80,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "arrays.loops": ("parallel",),
-    "coarray": ("Coarray", "Pending"),
+    "coarray": ("Coarray",),
     "cost.model": ("Machine",),
     "cost.prediction.predict": ("Prediction", "predict"),
     "errors": (
@@ -90,6 +91,7 @@ _HOMES = {
         "TransferMismatch", "Undeclared", "UnknownAlgorithm", "UnknownOperation", "ValueNeeded", "WrongThread",
     ),
     "expecting": ("expect",),
+    "pending": ("Pending",),
     "processes": ("Message", "Process"),
     "rounds": ("State",),
     "runner": ("run",),

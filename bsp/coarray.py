@@ -19,7 +19,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import ArrayLike
 
 from bsp.errors import (
     CastError,
@@ -32,11 +32,12 @@ from bsp.errors import (
     ShapeError,
     UnknownOperation,
 )
-from bsp.interpreter.stand_ins import IN_PLACE, NotAValue
+from bsp.interpreter.stand_ins import NotAValue
+from bsp.pending import Pending
 from bsp.source import NOWHERE, SourceLine, assigned_name, here
 from bsp.transport.packet import DIRECT_BYTES
 from bsp.values.effects import Deferred, Effect, Get, Put, PutEach, ScalarPuts
-from bsp.values.memory import LARGE, PAGE, at_page, empty
+from bsp.values.memory import empty
 from bsp.values.operations import KNOWN, operation
 from bsp.values.partition import by_process
 from bsp.values.parts import description
@@ -51,57 +52,6 @@ Parts = list[tuple[int, Any]]  # (pid, items) as by_process returns them
 _FEW_NUMBERS = 4  # effects of a superstep up to which puts of one number are records
 _FLOAT, _INT = struct.Struct("=d").pack, struct.Struct("=q").pack
 _UNKNOWN = -1
-_SIGNS = {"add": "+", "multiply": "*", "and": "&", "or": "|", "xor": "^"}
-
-
-class Pending(NotAValue):
-    """The result of a `get`: its `.value` can be read after the boundary that follows the get.
-
-    The value holds the contents as they stood when every process reached that boundary, before any
-    put of the same superstep was applied (D1).
-    """
-
-    __slots__ = ("_ready", "_value")
-
-    def __init__(self) -> None:
-        self._value: Any = None
-        self._ready = False
-
-    def _set(self, value: Any) -> None:
-        """Store the value; called by the boundary that delivers it."""
-        self._value = value
-        self._ready = True
-
-    def _advice(self, what: str) -> str:
-        if what in IN_PLACE:
-            op = next((name for name, sign in _SIGNS.items() if sign == what[:-1]), None)
-            instead = f"x.put(pid, values, at=index, op={op!r})" if op else "its .value after a boundary, and a put"
-            return f"x[pid, index] {what} values would read and write in one superstep: use {instead} ({here()})"
-        when = "" if self._ready else " after the next boundary"
-        return f"{what} needs a value, and x[pid] gives a Pending: use its .value{when} ({here()})"
-
-    def __eq__(self, other: object) -> bool:
-        raise TypeError(self._advice("=="))
-
-    __hash__ = object.__hash__
-
-    def __repr__(self) -> str:
-        return f"<Pending: {self._value!r}>" if self._ready else "<Pending: .value is there after the next boundary>"
-
-    @property
-    def ready(self) -> bool:
-        """True once the boundary that delivers the value has passed."""
-        return self._ready
-
-    @property
-    def value(self) -> Any:
-        """The values read: an array of the selected shape, the receiver's own copy (D9), or a scalar.
-
-        Raises NotReady before the boundary that follows the get.
-        """
-        if not self._ready:
-            raise NotReady(f"the value of a get is there after the next boundary, not before ({here()})")
-        return self._value
 
 
 class Coarray(NotAValue):
@@ -747,25 +697,6 @@ class Coarray(NotAValue):
     def _place(self, line: SourceLine) -> str:
         """Return source line, pid and superstep in brackets, for messages."""
         return f" ({line or here()}, process {self._task.pid}, superstep {self._task.element.superstep})"
-
-
-def memory(shape: int | Shape, dtype: DTypeLike, fill: Any) -> np.ndarray:
-    """Return a new local array for a coarray.  Raises CastError for a dtype of objects."""
-    zero = type(fill) is int and fill == 0
-    like = np.empty(shape, dtype)  # NumPy reads both, and no page is touched
-    if like.dtype.hasobject:
-        raise CastError("a coarray holds numbers, not Python objects: send objects with proc.send")
-    if like.nbytes < LARGE:
-        return np.zeros(shape, dtype) if zero else np.full(shape, fill, dtype)
-    sizes, kind, size = like.shape, like.dtype, like.nbytes
-    del like
-    held = at_page(size, zero)
-    array = held.view(kind).reshape(sizes)
-    if zero:  # the system maps zeroed pages when they are first touched: touch them now, not in the first put
-        held[::PAGE] = 0
-    else:
-        np.copyto(array, fill, casting="unsafe")
-    return array
 
 
 def _delivery(pending: Pending, shape: Shape) -> Callable[[np.ndarray], None]:

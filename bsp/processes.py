@@ -45,7 +45,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from bsp import collectives
-from bsp.coarray import Coarray, memory
+from bsp.coarray import Coarray
 from bsp.collectives.pooled import KnownReduction, alike
 from bsp.cost.choice import Choice
 from bsp.cost.model import Machine
@@ -56,6 +56,7 @@ from bsp.rounds import State, rounds
 from bsp.source import NOWHERE, here
 from bsp.transport.header import digest
 from bsp.values.effects import Send
+from bsp.values.memory import local_array
 from bsp.values.payload import PLAIN, dumps, is_abstract, is_array
 from bsp.values.region import Shape
 
@@ -197,7 +198,7 @@ class Process:
         do not match.
         """
         abstract = self._task.element.abstract
-        local = memory(shape, dtype, fill) if abstract is None else abstract.memory(shape, dtype)
+        local = local_array(shape, dtype, fill) if abstract is None else abstract.memory(shape, dtype)
         return self._register(local, aliased=False)
 
     def register(self, array: np.ndarray) -> Coarray:

@@ -19,7 +19,7 @@ PACKAGES = ("bsp", "arrays", "algorithms", "faults")
 FLOORS = """
 bsp/errors  bsp/source  bsp/host  bsp/interpreter
 bsp/notebook
-bsp/values  bsp/abstract  bsp/hosts
+bsp/values  bsp/abstract  bsp/hosts  bsp/pending
 bsp/cost
 bsp/transport
 bsp/cost/record

@@ -31,7 +31,7 @@ from bsp.engine.boundary import Boundary
 from bsp.engine.console import Console
 from bsp.engine.layout import Hosting
 from bsp.engine.pool import Pool
-from bsp.engine.registration import Entry, agree
+from bsp.engine.registration import forget_released, register
 from bsp.engine.reports import report
 from bsp.engine.shortcut import Packets, deliver_records, deliver_small
 from bsp.engine.staging import Staging
@@ -285,8 +285,9 @@ class Element:
     def meet(self) -> None:
         """End the superstep.  An exception of the runtime itself, not of the program, ends the whole job.
 
-        C ends it if there is nothing here but records, and nobody observes.  If only then another element turns out to
-        have more, C returns what it has taken out of the outboxes, and Python goes on behind the exchange of headers.
+        C ends it if there is nothing here but records, and nobody looks at every effect.  If only then another element
+        turns out to have more, C returns what it has taken out of the outboxes, and Python goes on behind the exchange
+        of headers.
         """
         self.pool = None
         if self.recorder is not None and self.hub is None:
@@ -356,7 +357,10 @@ class Element:
             boundary, headers = more
         seen, self.hint = h.combined(headers, headers[self.index])
         if seen & h.REGISTERED and not seen & h.FAULTS:
-            if not self._register():
+            try:
+                register(self)
+            except CollectiveMistake as mismatch:
+                self._fail(mismatch)
                 return
             if self.recorder is not None:
                 self.recorder.registered()
@@ -373,7 +377,7 @@ class Element:
             self.progress.moved(boundary.sent, effects)
         boundary.deliver(seen)
         if flags & h.REGISTERED:
-            self._release()
+            forget_released(self)
         self.console.show(boundary.texts())
         self._advance()
 
@@ -494,47 +498,6 @@ class Element:
         if self.abstract is not None:
             effects = self.abstract.without_counted(effects)
         return effects if self.sample is None else self.sample.among(effects)
-
-    # ------------------------------------------------------------------ registration
-
-    def _register(self) -> bool:
-        """Exchange the tables of new coarrays (B3); return False after a mismatch.  Collective over the elements."""
-        entries = [
-            Entry(
-                task.pid, context.id,
-                tuple(coarray.local.dtype.str for coarray in new),
-                tuple(coarray.local.shape for coarray in new),
-                tuple(coarray._line for coarray in new),
-                tuple(context.releases),
-            )
-            for task in self.tasks
-            for context in task.call.contexts
-            for new in [[coarray for coarray in context.coarrays[context.registered :] if coarray is not None]]
-        ]  # fmt: skip
-        everybody = [entry for some in self.transport.gather(entries) for entry in some]
-        try:
-            shapes = agree(everybody, self.superstep)
-        except CollectiveMistake as mismatch:
-            self._fail(mismatch)
-            return False
-        for task in self.tasks:
-            for context in task.call.contexts:
-                for coarray, known in zip(context.coarrays[context.registered :], shapes[context.id], strict=True):
-                    assert coarray is not None
-                    coarray._learn(known if self.sample is None else self.sample.everybodys(known))
-                context.registered = len(context.coarrays)
-        return True
-
-    def _release(self) -> None:
-        """Forget the coarrays that were released in this superstep, after its puts and gets."""
-        for task in self.tasks:
-            for context in task.call.contexts:
-                for index in context.releases:
-                    coarray = context.coarrays[index]
-                    if coarray is not None:
-                        coarray._forget()
-                    context.coarrays[index] = None
-                context.releases.clear()
 
     # ------------------------------------------------------------ services to boundaries
 

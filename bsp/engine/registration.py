@@ -1,4 +1,4 @@
-"""The matching of coarrays between processes, by creation order (B3).
+"""The registration of coarrays at a boundary: they are matched between processes, by creation order (B3).
 
 Every element reads the same tables, so a mismatch is the same exception on every process.
 """
@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bsp.errors import RegistrationMismatch
 from bsp.source import SourceLine
 from bsp.values.region import Shape
+
+if TYPE_CHECKING:
+    from bsp.engine.element import Element
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,44 @@ class Entry:
     shapes: tuple[Shape, ...]
     lines: tuple[SourceLine, ...]
     releases: tuple[int, ...]
+
+
+def register(element: Element) -> None:
+    """Exchange the tables of new coarrays, and tell each coarray here the shapes of all.  Collective over the elements.
+
+    Raises RegistrationMismatch, the same on all elements, and then changes nothing.
+    """
+    entries = [
+        Entry(
+            task.pid, context.id,
+            tuple(coarray.local.dtype.str for coarray in new),
+            tuple(coarray.local.shape for coarray in new),
+            tuple(coarray._line for coarray in new),
+            tuple(context.releases),
+        )
+        for task in element.tasks
+        for context in task.call.contexts
+        for new in [[coarray for coarray in context.coarrays[context.registered :] if coarray is not None]]
+    ]  # fmt: skip
+    shapes = agree([entry for some in element.transport.gather(entries) for entry in some], element.superstep)
+    for task in element.tasks:
+        for context in task.call.contexts:
+            for coarray, known in zip(context.coarrays[context.registered :], shapes[context.id], strict=True):
+                assert coarray is not None
+                coarray._learn(known if element.sample is None else element.sample.everybodys(known))
+            context.registered = len(context.coarrays)
+
+
+def forget_released(element: Element) -> None:
+    """Forget the coarrays here that were released in this superstep, after its puts and gets."""
+    for task in element.tasks:
+        for context in task.call.contexts:
+            for index in context.releases:
+                coarray = context.coarrays[index]
+                if coarray is not None:
+                    coarray._forget()
+                context.coarrays[index] = None
+            context.releases.clear()
 
 
 def agree(entries: Iterable[Entry], superstep: int) -> dict[int, list[list[Shape]]]:

@@ -1,4 +1,4 @@
-"""Memory for values that travel: large arrays begin at a page.
+"""Memory for values that travel, and for coarrays: large arrays begin at a page.
 
 Between processes of a host MPI has the kernel copy, by an instruction that on some processors takes five times as long
 where the place of a byte lies 1 to 31 bytes behind its source, pages left aside.  The C library makes that likely: it
@@ -12,6 +12,9 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
+
+from bsp.errors import CastError
 
 PAGE = 4096  # bytes
 LARGE = 1 << 15  # bytes; smaller arrays are left to NumPy
@@ -28,3 +31,22 @@ def empty(shape: int | tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     """Return a C-ordered array with arbitrary values, for values that arrive."""
     size = dtype.itemsize * (shape if isinstance(shape, int) else prod(shape))
     return np.empty(shape, dtype) if size < LARGE else at_page(size).view(dtype).reshape(shape)
+
+
+def local_array(shape: int | tuple[int, ...], dtype: DTypeLike, fill: Any) -> np.ndarray:
+    """Return a new local array for a coarray.  Raises CastError for a dtype of objects."""
+    zero = type(fill) is int and fill == 0
+    like = np.empty(shape, dtype)  # NumPy reads both, and no page is touched
+    if like.dtype.hasobject:
+        raise CastError("a coarray holds numbers, not Python objects: send objects with proc.send")
+    if like.nbytes < LARGE:
+        return np.zeros(shape, dtype) if zero else np.full(shape, fill, dtype)
+    sizes, kind, size = like.shape, like.dtype, like.nbytes
+    del like
+    held = at_page(size, zero)
+    array = held.view(kind).reshape(sizes)
+    if zero:  # the system maps zeroed pages when they are first touched: touch them now, not in the first put
+        held[::PAGE] = 0
+    else:
+        np.copyto(array, fill, casting="unsafe")
+    return array

@@ -24,9 +24,10 @@ from tests_run import run_program
 import bsp
 import bsp.engine.element
 from bsp import coarray, verify
-from bsp.coarray import Coarray, Pending
+from bsp.coarray import Coarray
 from bsp.errors import CastError, GetOutOfRange, NoSuchProcess, NotRegistered, PutOutOfRange, ShapeError
 from bsp.errors import UnknownOperation as NoSuchOperation
+from bsp.pending import Pending
 from bsp.values.effects import Put, PutEach, ScalarPuts
 from bsp.values.records import PUTS
 
