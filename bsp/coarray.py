@@ -38,11 +38,11 @@ from bsp.source import NOWHERE, SourceLine, assigned_name, here
 from bsp.transport.packet import DIRECT_BYTES
 from bsp.values.effects import Deferred, Effect, Get, Put, PutEach, ScalarPuts
 from bsp.values.memory import empty
-from bsp.values.operations import KNOWN, operation
+from bsp.values.operations import KNOWN, combination, number_of, operation
 from bsp.values.partition import by_process
 from bsp.values.parts import description
-from bsp.values.payload import is_abstract
-from bsp.values.records import ASK, COPIED, LARGEST_BLOCK, LENT, PART, PUT, Record, address_of
+from bsp.values.payload import is_abstract, items_in
+from bsp.values.records import ASK, COMBINE, COPIED, LARGEST_BLOCK, LENT, PART, PUT, Record, address_of
 from bsp.values.region import At, OutOfRange, Region, Shape, plain, resolve
 
 if TYPE_CHECKING:
@@ -209,14 +209,8 @@ class Coarray(NotAValue):
         self._close_batch()
         if self._shapes is not None or dest == self._task.pid:
             region, array = self._placed(dest, array, at, NOWHERE)
-            recorded = op is None and self._is_recorded(array, buffered)
-            if recorded and region.index is None:
-                start = region.start * self._dtype.itemsize
-                effect: Any = self._record(dest, start, array, buffered)
-            elif recorded and region.strides is not None and array.nbytes < DIRECT_BYTES:
-                effect = self._record_of_part(dest, region, array)
-            else:
-                effect = self._put(dest, array, region, op_name, buffered, self._noted())
+            recorded = self._recorded(dest, region, array, op_name, buffered)
+            effect = recorded or self._put(dest, array, region, op_name, buffered, self._noted())
             self._outbox.effects.append(effect)
             return
         held = _copy(array) if buffered else array
@@ -404,7 +398,7 @@ class Coarray(NotAValue):
         return Put(task.pid, dest, context.id, self._index, region, held, op, line, not buffered)
 
     def _is_recorded(self, array: np.ndarray, buffered: bool) -> bool:
-        """Return whether a put of `array` into one range, or a small part, is a record (`bsp.values.records`).
+        """Return whether a put of `array` may be a record (`bsp.values.records`).
 
         That of a small put holds its bytes, so one that is read at the boundary (buffered=False) is none.
         """
@@ -421,12 +415,32 @@ class Coarray(NotAValue):
         held = self._task.element.staging.copy(array, self._dtype) if buffered else array
         return COPIED if buffered else LENT, dest, self._address, start, held.reshape(-1).view(np.uint8), self
 
-    def _record_of_part(self, dest: int, region: Region, array: np.ndarray) -> Record:
-        """Return the record of a small put into a rectangular part that is no range."""
-        itemsize = self._dtype.itemsize
-        assert region.strides is not None
-        data = description(region.shape, region.strides, itemsize) + array.tobytes()
-        return PART, dest, self._address, region.start * itemsize, data, (self, region)
+    def _recorded(self, dest: int, region: Region, array: np.ndarray, op: str | None, buffered: bool) -> Record | None:
+        """Return the record of a put into one range, or of a small one into a rectangular part; None of any other."""
+        if not self._is_recorded(array, buffered):
+            return None
+        start = region.start * self._dtype.itemsize
+        if op is None and region.index is None:
+            return self._record(dest, start, array, buffered)
+        if not (0 < array.nbytes < DIRECT_BYTES and region.is_rectangular):
+            return None
+        data = self._described(region) + array.tobytes()
+        kind, data = (PART, data) if op is None else (COMBINE, number_of(op) + data)
+        return kind, dest, self._address, start, data, (self, region)
+
+    def _combine(self, start: int, data: bytes) -> None:
+        """Combine the contents from byte `start` on with the values of a record; called by the boundary."""
+        op, part = combination(data)
+        item = self._dtype.itemsize
+        shape, strides = (*part.lengths, part.run // item), (*part.strides, item)
+        target: np.ndarray = np.ndarray(shape, self._dtype, self.raw.data, start, strides)
+        values = items_in(part.items, self._dtype, prod(shape)).reshape(shape)
+        KNOWN[op].accumulate_at(target, ..., values, repeats=False)
+
+    def _described(self, region: Region) -> bytes:
+        """Return where a range, or a rectangular part, lies in memory (`bsp.values.parts`)."""
+        shape, strides = (region.shape, region.strides) if region.strides else ((prod(region.shape),), (1,))
+        return description(shape, strides, self._dtype.itemsize)
 
     def _get(self, source: int, region: Region, pending: Pending, line: SourceLine) -> Get:
         """Return the effect of a get; it sets `pending` when it is delivered."""
@@ -436,16 +450,10 @@ class Coarray(NotAValue):
     def _asked(self, source: int, region: Region, pending: Pending) -> Record | None:
         """Return the record of a get of a small range or rectangular part; None of any other."""
         itemsize, shape = self._dtype.itemsize, region.shape
-        count = prod(shape)
-        if not (self._has_records and 0 < count * itemsize < DIRECT_BYTES):
+        if not (self._has_records and region.is_rectangular and 0 < prod(shape) * itemsize < DIRECT_BYTES):
             return None
-        if region.index is None:
-            data = description((count,), (1,), itemsize)
-        elif region.strides is not None:
-            data = description(shape, region.strides, itemsize)
-        else:
-            return None
-        return ASK, source, self._address, region.start * itemsize, data, (self, region, _delivery(pending, shape))
+        what = self, region, _delivery(pending, shape)
+        return ASK, source, self._address, region.start * itemsize, self._described(region), what
 
     def _puts_each(
         self, parts: Parts, positions: tuple[np.ndarray, ...], values: np.ndarray, op: str | None, line: SourceLine,

@@ -20,9 +20,10 @@ import numpy as np
 from bsp.source import SourceLine
 from bsp.values.effects import Effect, Get, Put, PutEach, Row, Send, range_of
 from bsp.values.memory import LARGE, empty
+from bsp.values.operations import combination
 from bsp.values.parts import read_part
 from bsp.values.payload import array_in, items_in
-from bsp.values.records import ASK, FOR_ALL, KINDS, MESSAGE, PART, PUT, VALUE, each, message_in
+from bsp.values.records import ASK, COMBINE, FOR_ALL, KINDS, MESSAGE, PART, PUT, VALUE, each, message_in
 from bsp.values.region import Region
 
 DIRECT_BYTES = LARGE  # of values that follow a packet as blocks: all of them are received where a page begins
@@ -186,11 +187,11 @@ def decode(
                 asked = read_part(data, filled=False).region(start, dtype.itemsize)
                 effects.append(Get(source, dest, context, coarray, asked, None, None))
                 continue
-            if of_kind == PART:
-                part = read_part(data)
+            if of_kind in (PART, COMBINE):
+                op, part = combination(data) if of_kind == COMBINE else (None, read_part(data))
                 positions = part.places(start)[:: dtype.itemsize] // dtype.itemsize
                 items = items_in(part.items, dtype, len(positions))
-                effects.append(PutEach(source, dest, context, coarray, positions, items, None))
+                effects.append(PutEach(source, dest, context, coarray, positions, items, op))
                 continue
             region = range_of(start, size, dtype)
             known = items_in(data, dtype, region.shape[0]) if of_kind == PUT else _AWAITED

@@ -15,7 +15,7 @@ from typing import Any
 
 from bsp.values.memory import at_page
 from bsp.values.parts import read_part
-from bsp.values.records import BLOCKS, PART, PUTS, each, memory_of
+from bsp.values.records import BLOCKS, COMBINE, PART, PUTS, each, memory_of
 
 Range = tuple[int, int]  # of addresses, the second exclusive
 Blocks = dict[int, list[Any]]  # by element, in the order of their records: arrays of bytes
@@ -80,7 +80,8 @@ def places(packet: bytes, tasks: Sequence[Any], first: int) -> list[tuple[int, i
     found = []
     for kind, context, coarray, _, dest, start, size, data in each(packet):
         if kind in PUTS:
-            low, high = read_part(data).extent(start) if kind == PART else (start, start + size)
+            part = read_part(data if kind == PART else data[1:]) if kind in (PART, COMBINE) else None
+            low, high = (start, start + size) if part is None else part.extent(start)
             memory = memory_of(tasks, first, context, coarray, dest, low, high)
             address = memory.__array_interface__["data"][0]
             found.append((address + low, address + high, memory[low:high] if kind in BLOCKS else None))

@@ -18,11 +18,13 @@ from typing import Any
 import numpy as np
 
 from bsp.source import NOWHERE, SourceLine
+from bsp.values.operations import combination
 from bsp.values.parts import read_part
 from bsp.values.payload import array_in, items_in
 from bsp.values.records import (
     ARRAY,
     ASK,
+    COMBINE,
     LENT,
     MESSAGE,
     PART,
@@ -180,10 +182,11 @@ def effect_of(record: Record) -> Effect:
     if kind == ASK:
         coarray, region, deliver = coarray
         return Get(source, dest, context, index, region, None, deliver)
-    if kind == PART:
+    if kind in (PART, COMBINE):
         coarray, region = coarray
-        values = items_in(read_part(data).items, coarray.dtype, prod(region.shape))
-        return Put(source, dest, context, index, region, values, None)
+        op, part = combination(data) if kind == COMBINE else (None, read_part(data))
+        values = items_in(part.items, coarray.dtype, prod(region.shape))
+        return Put(source, dest, context, index, region, values, op)
     region = range_of(start, len(data), coarray.dtype)
     # a view of a block keeps its base, by which the memory of copies is known
     values = items_in(data, coarray.dtype, region.shape[0]) if kind == PUT else data.view(coarray.dtype)

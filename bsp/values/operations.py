@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from bsp.errors import UnknownOperation
+from bsp.values.parts import Part, read_part
 from bsp.values.payload import PLAIN, is_abstract
 
 
@@ -101,11 +102,24 @@ KNOWN = {
     "logical_and": Reduction("logical_and", np.logical_and, lambda a, b: bool(a) and bool(b), True),
     "logical_or": Reduction("logical_or", np.logical_or, lambda a, b: bool(a) or bool(b), False),
 }
+_NUMBERED = tuple(KNOWN)  # by the byte that stands for an operation in a record
 _ALIASES = {
     "sum": "add", "+": "add", "prod": "multiply", "mul": "multiply", "*": "multiply",
     "minimum": "min", "maximum": "max", "bitwise_and": "and", "bitwise_or": "or",
     "bitwise_xor": "xor", "&": "and", "|": "or", "^": "xor",
 }  # fmt: skip
+
+
+def number_of(name: str) -> bytes:
+    """Return the byte that stands for a known operation in the record of a put."""
+    return bytes([_NUMBERED.index(name)])
+
+
+def combination(data: bytes) -> tuple[str, Part]:
+    """Return the operation and the part in the data of a record; raises ValueError if they are damaged."""
+    if not data or data[0] >= len(_NUMBERED):
+        raise ValueError("a record has an unknown operation")
+    return _NUMBERED[data[0]], read_part(data[1:])
 
 
 def operation(op: str | np.ufunc | Callable[[Any, Any], Any]) -> Reduction:

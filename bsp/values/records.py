@@ -8,11 +8,12 @@ kind : PUT for a small one; COPIED or LENT for one of DIRECT_BYTES (`bsp.transpo
     the packets as a block, from a copy or from memory of the program's own; PART for a small one into a rectangular
     part that is no range; VALUE for a value that is given to all processes from `dest` to `start` - 1, a pickle, and
     ARRAY for an array that is, as bytes (`bsp.values.payload.array_out`); MESSAGE for a small message; ASK for a small
-    get, whose `dest` is the owner of the memory.
+    get, whose `dest` is the owner of the memory; COMBINE for a small put with an operation.
 address : `address_of` the context, the coarray (0 if there is none) and the source.
 start : where the bytes of a put or a get begin in the memory of the coarray; of a value, the end of the range of pids.
-data : bytes, of a part its description and its items (`bsp.values.parts`), of a get the description, of a message its
-    tag and what it carries (`message_out`); of a block an array of bytes.
+data : bytes, of a part its description and its items (`bsp.values.parts`), with an operation behind the operation's
+    number, of a get the description, of a message its tag and what it carries (`message_out`); of a block an array of
+    bytes.
 coarray : that of the source, of a part with its region, of a get with its region and the function that takes the
     values; None if there is none.
 
@@ -33,9 +34,9 @@ from bsp.values.memory import LARGE
 from bsp.values.parts import read_part
 from bsp.values.payload import array_in, array_out
 
-PUT, VALUE, COPIED, LENT, PART, ARRAY, MESSAGE, ASK = 1, 2, 3, 4, 5, 6, 7, 8
+PUT, VALUE, COPIED, LENT, PART, ARRAY, MESSAGE, ASK, COMBINE = 1, 2, 3, 4, 5, 6, 7, 8, 9
 BLOCKS, FOR_ALL = (COPIED, LENT), (VALUE, ARRAY)
-PUTS = (PUT, PART, *BLOCKS)
+PUTS = (PUT, PART, COMBINE, *BLOCKS)
 KINDS = frozenset({*PUTS, *FOR_ALL, MESSAGE, ASK})  # the first byte of a packet; one of marshalled records has another
 LARGEST_BLOCK = (1 << 32) - 1  # bytes that the head of a record can tell
 
@@ -129,6 +130,9 @@ def apply(packet: bytes, tasks: Sequence[Any], first: int, values: dict[int, Any
             continue
         if kind == ASK:
             continue
+        if kind == COMBINE:
+            coarray_of(tasks, first, context, coarray, dest)._combine(start, data)
+            continue
         if kind == PART:
             part = read_part(data)
             memory = memory_of(tasks, first, context, coarray, dest, *part.extent(start))
@@ -164,11 +168,16 @@ def read_asked(packet: bytes, tasks: Sequence[Any], first: int) -> list[tuple[in
     return found
 
 
-def memory_of(tasks: Sequence[Any], first: int, context: int, coarray: int, dest: int, low: int, high: int) -> Any:
-    """Return the memory of a coarray here, of which a put or a get needs byte `low` to below `high`."""
+def coarray_of(tasks: Sequence[Any], first: int, context: int, coarray: int, dest: int) -> Any:
+    """Return a coarray of a process here."""
     if not 0 <= dest - first < len(tasks):
         raise IndexError(f"process {dest} is not here")
-    memory = tasks[dest - first].contexts[context].coarrays[coarray].raw
+    return tasks[dest - first].contexts[context].coarrays[coarray]
+
+
+def memory_of(tasks: Sequence[Any], first: int, context: int, coarray: int, dest: int, low: int, high: int) -> Any:
+    """Return the memory of a coarray here, of which a put or a get needs byte `low` to below `high`."""
+    memory = coarray_of(tasks, first, context, coarray, dest).raw
     if low < 0 or high > len(memory):
         raise IndexError("a put or a get runs past its coarray")
     return memory

@@ -38,6 +38,11 @@ class Region:
     index: tuple[Any, ...] | None = None
     strides: Shape | None = None
 
+    @property
+    def is_rectangular(self) -> bool:
+        """True of a range, and of a part with strides."""
+        return self.index is None or self.strides is not None
+
     def positions(self, whole: Shape) -> np.ndarray:
         """Return the selected flat C positions, in order, in an array of shape `whole`."""
         if self.index is None:

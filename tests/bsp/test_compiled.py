@@ -19,7 +19,7 @@ from hypothesis.extra import numpy as hnp
 from tests_run import run_program
 
 import bsp
-from bsp.engine.delivery import asked_items, read
+from bsp.engine.delivery import asked_items, read, write
 from bsp.engine.staging import Staging
 from bsp.transport import copies, slots
 from bsp.transport.base import Solo
@@ -28,10 +28,12 @@ from bsp.transport.packet import decode, opened
 from bsp.values import blocks as blocks_in_python
 from bsp.values import records
 from bsp.values.effects import effect_of
+from bsp.values.operations import KNOWN, combination, number_of
 from bsp.values.parts import description
 from bsp.values.payload import array_in, array_out
 from bsp.values.records import (
     ASK,
+    COMBINE,
     COPIED,
     FOR_ALL,
     LENT,
@@ -90,6 +92,12 @@ def small_effects(draw: st.DrawFn) -> Any:
     if draw(st.booleans()):
         return MESSAGE, draw(st.integers(0, 7)), address_of(0, 0, source), 0, data, None
     if draw(st.booleans()):
+        kind, dest, address, start, _, (dtype, _, _, values) = draw(parts(source))
+        part = description((values.size,), (1,), dtype.itemsize) + values.tobytes()
+        if not values.size:
+            start, part = 0, description((1,), (1,), 1) + b"1"
+        return COMBINE, dest, address, start, number_of("max") + part, None
+    if draw(st.booleans()):
         return ASK, draw(st.integers(0, 7)), address_of(0, 1, source), 0, description((8,), (1,), 1), None
     index = draw(st.integers(0, 2))
     start = draw(st.integers(0, SIZES[index]))
@@ -106,7 +114,10 @@ def tasks_of(element: int) -> list[Any]:
 
     def process() -> Any:
         came: list[Any] = []
-        coarrays = [SimpleNamespace(raw=np.zeros(n, np.uint8)) for n in SIZES]
+        coarrays = [
+            SimpleNamespace(raw=np.zeros(n, np.uint8), _combine=lambda start, data: came.append((start, data)))
+            for n in SIZES
+        ]
         context = SimpleNamespace(coarrays=coarrays, receive=lambda source, data: came.append((source, data)))
         return SimpleNamespace(contexts={0: context}, came=came)
 
@@ -189,6 +200,9 @@ def test_records_are_the_effects_in_their_order(posted: list[list[Any]]) -> None
                 np.frombuffer(memory[dest][index], dtype).reshape(shape)[at] = items
             elif kind == MESSAGE and OWNER[dest] == element:
                 messages.append((dest, source, data))
+            elif kind == COMBINE:
+                if OWNER[dest] == element:
+                    messages.append((dest, start, data))
             elif kind not in (*FOR_ALL, ASK) and OWNER[dest] == element:
                 memory[dest][index][start : start + len(data)] = bytes(data)
         flat = [bytes(x) for coarrays in memory.values() for x in coarrays]
@@ -252,6 +266,48 @@ def test_gets_read_what_their_indices_select(puts: list[Any]) -> None:
             for get in (own, there):
                 assert read(get, coarray)[0].tobytes() == contents
                 assert asked_items(get) * dtype.itemsize == len(contents)
+
+
+@given(st.data(), st.sampled_from(["add", "multiply", "min", "max", "and"]))
+def test_a_put_with_an_operation_is_the_same_on_all_ways(data: st.DataObject, op: str) -> None:
+    shape = data.draw(st.sampled_from([(6,), (3, 4), (2, 3, 2)]))
+    dtype = data.draw(st.sampled_from(["u1", "i8"] if op == "and" else ["u1", "f4", "f8", "c16", "i8"]))
+    index = st.one_of(st.integers(-2, 1), st.builds(slice, st.none(), st.none(), st.sampled_from([None, 2, -1])))
+    at = data.draw(st.tuples(*[index] * len(shape)))
+    before = (np.arange(np.prod(shape)) * 3 % 7).astype(dtype).reshape(shape)
+    region = resolve(at, shape)
+    given_ = np.arange(1, 1 + np.prod(region.shape)).astype(dtype).reshape(region.shape)
+    expected = before.copy()
+    KNOWN[op].accumulate_at(expected, at, given_, repeats=False)
+
+    def main(proc: bsp.Process) -> Any:
+        x = proc.coarray(shape, dtype)
+        x.local = before
+        proc.sync()
+        if proc.pid == 0:
+            x.put(1, given_, at=at, op=op)
+        (record,) = proc._context.outbox.effects or [None]
+        proc.sync()
+        return record, x.local
+
+    (record, untouched), (_, found) = bsp.run(main, nprocs=2)
+    assert found.tobytes() == expected.tobytes()
+    assert untouched.tobytes() == before.tobytes()
+    assert record[0] == COMBINE
+    own = effect_of(record)
+    packets = records.pack([[record]], [0, 1], 2, 0, 10_000, {})
+    assert packets is not None
+    (there,) = decode(*opened(packets[1]), lambda *_: before.dtype, lambda *_: None).effects
+    for effect in (own, there):
+        local = before.copy()
+        write(effect, SimpleNamespace(local=local, _flat=local.reshape(-1)))
+        assert local.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"\0", number_of("add") + description((2,), (1,), 8) + b"1"])
+def test_damaged_operations_are_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"unknown operation|another part"):
+        combination(data)
 
 
 @given(hnp.arrays(hnp.scalar_dtypes(), hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=3)))
@@ -322,8 +378,8 @@ def test_what_is_damaged_is_refused(part: Any) -> None:
         applied(apply, past, 0)
     with pytest.raises(IndexError, match="not here"):
         applied(apply, packet, 2)
-    with pytest.raises(ValueError, match="unknown kind 9"):
-        applied(apply, b"\x09" + packet[1:], 0)
+    with pytest.raises(ValueError, match="unknown kind 10"):
+        applied(apply, b"\x0a" + packet[1:], 0)
     column = description((2,), (2,), 1)
     for start, data in ((-1, column), (38, column), (1, description((2,), (-2,), 1)), (2**63 - 1, column)):
         with pytest.raises((IndexError, ValueError), match=r"runs past|another part"):

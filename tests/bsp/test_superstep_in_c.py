@@ -27,10 +27,10 @@ from bsp.transport.mpi import MpiTransport
 from bsp.transport.packet import Packet
 from bsp.values import records
 from bsp.values.effects import Send
-from bsp.values.operations import KNOWN, Prefixes, combine, operation
+from bsp.values.operations import KNOWN, Prefixes, combine, number_of, operation
 from bsp.values.parts import description
 from bsp.values.payload import array_out
-from bsp.values.records import ARRAY, ASK, COPIED, LENT, MESSAGE, PUT, VALUE, address_of, message_out
+from bsp.values.records import ARRAY, ASK, COMBINE, COPIED, LENT, MESSAGE, PUT, VALUE, address_of, message_out
 from bsp.values.region import Region
 
 needs_c = pytest.mark.skipif(not compiled.COMPILED, reason="the package was installed without a C compiler")
@@ -148,6 +148,11 @@ def effects(draw: st.DrawFn, sources: list[int], dests: st.SearchStrategy[int]) 
                 continue
             if draw(st.booleans()):
                 posted.setdefault(source, []).append(asking(source, dest, draw(st.integers(0, 7))))
+                continue
+            if draw(st.booleans()):
+                data = number_of("add") + description((2,), (3,), 1) + draw(st.binary(min_size=2, max_size=2))
+                record = COMBINE, dest, address_of(0, 2, source), draw(st.integers(0, 7)), data, None
+                posted.setdefault(source, []).append(record)
                 continue
             index = draw(st.integers(0, 2))
             start = draw(st.integers(0, SIZES[index]))

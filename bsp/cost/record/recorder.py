@@ -24,9 +24,10 @@ import numpy as np
 from bsp.cost.model import WORD, Machine, Traffic
 from bsp.cost.record.account import Account, SuperstepSums, starts
 from bsp.values.effects import Effect, Get, Put, PutEach, Row
+from bsp.values.operations import combination
 from bsp.values.parts import read_part
 from bsp.values.payload import array_in, size_of
-from bsp.values.records import ASK, BLOCKS, FOR_ALL, MESSAGE, PART, VALUE, Record, message_in, parts_of
+from bsp.values.records import ASK, BLOCKS, COMBINE, FOR_ALL, MESSAGE, PART, VALUE, Record, message_in, parts_of
 
 if TYPE_CHECKING:
     from bsp.cost.choice import Choice
@@ -312,6 +313,9 @@ def _of_record(record: Record) -> tuple[int, int | range, int, int]:
         return source, dest, 0, FINE
     if kind == PART:
         return source, dest, len(read_part(data).items), STAGED
+    if kind == COMBINE:
+        _, part = combination(data)
+        return source, dest, len(part.items), STAGED if part.lengths else BLOCK
     return source, dest, data.nbytes if kind in BLOCKS else len(data), BLOCK
 
 

@@ -14,7 +14,7 @@
 #endif
 
 /* Kinds of records, from the first to the last. */
-enum { PUT = 1, VALUE = 2, COPIED = 3, LENT = 4, PART = 5, ARRAY = 6, MESSAGE = 7, ASK = 8 };
+enum { PUT = 1, VALUE = 2, COPIED = 3, LENT = 4, PART = 5, ARRAY = 6, MESSAGE = 7, ASK = 8, COMBINE = 9 };
 /* Flags of a header: replies follow, blocks follow. */
 enum { GET = 8, BLOCKS = 64 };
 
@@ -143,7 +143,7 @@ PyObject *end_superstep(PyObject *self, PyObject *const *args, Py_ssize_t count)
     _(arrived) _(arriving) _(call) _(came) _(coarrays) _(contexts) _(copy) _(count) _(deliver) _(digest) _(effects) _(exchange) _(fault) _(fit) \
     _(headers) _(hint) _(hub) _(inbox) _(index) _(into) _(least) _(lifeline) _(out) _(outbox) _(owner) _(pid) _(raised) \
     _(raw) _(receive) _(recorder) _(registered) _(releases) _(size) _(slots) _(state) _(superstep) _(take) _(tasks) _(tell) \
-    _(text) _(turn) _(_advance)
+    _(text) _(turn) _(_advance) _(_combine)
 #define DECLARE(name) extern PyObject *name_##name;
 NAMES(DECLARE)
 #undef DECLARE

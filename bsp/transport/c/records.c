@@ -15,7 +15,7 @@ int is_for_all(long kind)
 
 int is_put(long kind)
 {
-    return kind == PUT || kind == PART || is_block(kind);
+    return kind == PUT || kind == PART || kind == COMBINE || is_block(kind);
 }
 
 /* Return the bytes that follow the head of a record in its packet. */
@@ -202,24 +202,31 @@ static PyObject *context_of(PyObject *tasks, Py_ssize_t place, const Head *head)
     return context;
 }
 
+/* Return a coarray of a process here, as a new reference; NULL with an exception. */
+static PyObject *coarray_of(PyObject *tasks, Py_ssize_t place, const Head *head)
+{
+    PyObject *context = context_of(tasks, place, head);
+    PyObject *coarrays = context ? PyObject_GetAttr(context, name_coarrays) : NULL;
+    PyObject *coarray = coarrays ? PySequence_GetItem(coarrays, head->coarray) : NULL;
+    Py_XDECREF(coarrays);
+    Py_XDECREF(context);
+    return coarray;
+}
+
 /* Return the memory of a coarray on a process here, as a new reference; NULL with an exception. */
 static PyObject *memory_of(PyObject *tasks, Py_ssize_t place, const Head *head)
 {
-    PyObject *memory = NULL, *context = context_of(tasks, place, head);
-    PyObject *coarrays = context ? PyObject_GetAttr(context, name_coarrays) : NULL;
-    PyObject *coarray = coarrays ? PySequence_GetItem(coarrays, head->coarray) : NULL;
-    if (coarray)
-        memory = PyObject_GetAttr(coarray, name_raw);
+    PyObject *coarray = coarray_of(tasks, place, head);
+    PyObject *memory = coarray ? PyObject_GetAttr(coarray, name_raw) : NULL;
     Py_XDECREF(coarray);
-    Py_XDECREF(coarrays);
-    Py_XDECREF(context);
     return memory;
 }
 
 int find_place(PyObject *tasks, Py_ssize_t first, const Head *head, const char *data, PlaceOfRecord *place)
 {
-    if (head->kind == PART || head->kind == ASK) {
-        if (read_part(data, head->size, head->start, head->kind == PART, &place->part))
+    if (head->kind == PART || head->kind == ASK || head->kind == COMBINE) {
+        int op = head->kind == COMBINE; /* the byte of its operation */
+        if (read_part(data + op, (Py_ssize_t)head->size - op, head->start, head->kind != ASK, &place->part))
             return -1;
         place->low = place->part.low;
         place->high = place->part.high;
@@ -286,7 +293,7 @@ int next_record(const char *packet, Py_ssize_t size, Py_ssize_t *at, Head *head,
     Py_ssize_t left = size - *at - (Py_ssize_t)sizeof *head;
     if (left >= 0) {
         memcpy(head, packet + *at, sizeof *head);
-        if (head->kind < PUT || head->kind > ASK) {
+        if (head->kind < PUT || head->kind > COMBINE) {
             PyErr_Format(PyExc_ValueError, "a record of the unknown kind %d", (int)head->kind);
             return -1;
         }
@@ -314,6 +321,20 @@ static int give_message(PyObject *tasks, Py_ssize_t first, const Head *head, con
     return taken ? 0 : -1;
 }
 
+/* Let a coarray combine its contents with the values of a record; return 0, or -1 with an exception. */
+static int combine(PyObject *tasks, Py_ssize_t first, const Head *head, const char *data)
+{
+    PyObject *coarray = coarray_of(tasks, head->dest - first, head), *done = NULL;
+    PyObject *start = PyLong_FromUnsignedLongLong(head->start), *bytes = PyBytes_FromStringAndSize(data, head->size);
+    if (coarray && start && bytes)
+        done = PyObject_CallMethodObjArgs(coarray, name__combine, start, bytes, NULL);
+    Py_XDECREF(done);
+    Py_XDECREF(bytes);
+    Py_XDECREF(start);
+    Py_XDECREF(coarray);
+    return done ? 0 : -1;
+}
+
 /* Add a value to those of its source, an array as a bytearray; return 0, or -1 with an exception. */
 static int take_value(PyObject *values, const Head *head, const char *data)
 {
@@ -339,6 +360,8 @@ int apply_packet(const char *packet, Py_ssize_t size, PyObject *tasks, Py_ssize_
             failed = write_put(tasks, first, &head, data);
         } else if (head.kind == ASK) {
             failed = 0;
+        } else if (head.kind == COMBINE) {
+            failed = combine(tasks, first, &head, data);
         } else if (head.kind == MESSAGE) {
             failed = give_message(tasks, first, &head, data);
         } else if (!is_block(head.kind)) {

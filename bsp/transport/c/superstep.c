@@ -274,7 +274,7 @@ static int read_headers(Superstep *s)
         if (!header.inlined)
             continue;
         uint8_t kind = (uint8_t)slot[sizeof header];
-        if (kind < PUT || kind > ASK)
+        if (kind < PUT || kind > COMBINE)
             return OTHER;
     }
     return DONE;

@@ -45,7 +45,8 @@ def test_a_put_counts_its_data_in_words_rounded_up_for_each_process_and_superste
 
 
 @pytest.mark.parametrize(
-    "what", ["put", "a part", "a number", "a block", "an array for all", "numbers for all", "a message", "a get"]
+    "what",
+    ["put", "a part", "a number", "a block", "an array for all", "numbers for all", "a message", "a get", "a sum"],
 )
 def test_a_record_counts_as_the_effect_that_it_stands_for(what: str) -> None:
     issued: list[Any] = []
@@ -67,6 +68,9 @@ def test_a_record_counts_as_the_effect_that_it_stands_for(what: str) -> None:
                 x.get(1, at=(slice(None), 2))
                 y.get(2, at=7)
                 y.get(0, at=slice(3, 9))
+            case "a sum":
+                x.put(1, np.ones(4), at=(slice(None), 2), op="add")
+                y.put(2, 1.5, at=7, op="max")
             case "a message":
                 proc.send(1, ["some", "thing"])
                 proc.send(1, np.ones((2, 3)), tag="a tag")
