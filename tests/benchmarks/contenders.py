@@ -92,6 +92,24 @@ def column() -> dict[str, list[float]]:
     return compare(ours, theirs, 2000)
 
 
+def added() -> dict[str, list[float]]:
+    """A put of 100 numbers that are added, each way, against Isend and Irecv of copies, and an addition."""
+    x, values = proc.coarray(100), np.ones(100)
+    out, into, total = np.empty(100), np.empty(100), np.zeros(100)
+    proc.sync()
+
+    def ours() -> None:
+        x.put(other, values, op="add")
+        proc.sync()
+
+    def theirs() -> None:
+        out[:] = values
+        MPI.Request.Waitall([comm.Irecv(into, other), comm.Isend(out, other)])
+        np.add(total, into, out=total)
+
+    return compare(ours, theirs, 2000)
+
+
 def number() -> dict[str, list[float]]:
     """An allreduce of a Python number against mpi4py's for Python objects."""
     return compare(lambda: proc.allreduce(1.0), lambda: comm.allreduce(1.0), 2000)
@@ -252,6 +270,7 @@ WORKS = {
     "empty": empty,
     "word": word,
     "column": column,
+    "added": added,
     "number": number,
     "few": few,
     "message": message,

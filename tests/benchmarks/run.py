@@ -44,6 +44,7 @@ Row = tuple[str, str, str, str, bool]  # what, against what, target, measured, m
 SPEED = [
     ("empty", "empty superstep", "mpi4py `Alltoall` of counts + empty `Alltoallv`", 1.5),
     ("word", "8 B `put` each way", "mpi4py `Isend`/`Irecv` of the word each way", 5),
+    ("added", '`put` of 100 float64 with `op="add"`, each way', "mpi4py `Isend`/`Irecv` of copies, and an addition", 5),
     ("column", "a column of 100 float64 put into a border, each way", "mpi4py `Isend`/`Irecv` of copies", 3),
     ("number", "`allreduce(1.0)`", "mpi4py's `allreduce(1.0)`", 1.5),
     ("few", "`allreduce` of 3 float64", "mpi4py `Allreduce` into an array that is there", 5),
