@@ -90,7 +90,8 @@ class Coarray(NotAValue):
         # fields that a put leaves alone; --check needs the line of each put, and arrays without values have no bytes
         plain = bool(local.itemsize) and local.dtype.names is None
         self._has_records = plain and not (task.element.checking or task.element.abstract)
-        # returns a number's bytes, so that the first few puts of a superstep are records; None where they are a batch
+        # returns a number's bytes, so that the first few puts of a superstep are records; None where all are a batch,
+        # because there are no records, or the dtype is another one
         self._packed: Callable[..., bytes] | None = None
         if self._has_records and local.dtype.isnative:
             self._packed = {np.dtype(float): _FLOAT, np.dtype(np.int64): _INT}.get(local.dtype)
@@ -431,11 +432,9 @@ class Coarray(NotAValue):
     def _combine(self, start: int, data: bytes) -> None:
         """Combine the contents from byte `start` on with the values of a record; called by the boundary."""
         op, part = combination(data)
-        item = self._dtype.itemsize
-        shape, strides = (*part.lengths, part.run // item), (*part.strides, item)
-        target: np.ndarray = np.ndarray(shape, self._dtype, self.raw.data, start, strides)
-        values = items_in(part.items, self._dtype, prod(shape)).reshape(shape)
-        KNOWN[op].accumulate_at(target, ..., values, repeats=False)
+        region = part.region(start, self._dtype.itemsize)
+        values = items_in(part.items, self._dtype, prod(region.shape)).reshape(region.shape)
+        KNOWN[op].accumulate_at(region.view(self.raw, self._dtype), ..., values, repeats=False)
 
     def _described(self, region: Region) -> bytes:
         """Return where a range, or a rectangular part, lies in memory (`bsp.values.parts`)."""

@@ -89,7 +89,10 @@ class _Heap(ctypes.Structure):
 
 
 def memory_in_use() -> int:
-    """Return the bytes of memory that this process holds, less what the C library keeps for what comes next."""
+    """Return the bytes of memory that this process holds, less what the C library keeps for what comes next.
+
+    Some of that may never have been touched, so that it is not held either: what is in use counts at least.
+    """
     import psutil
 
     resident = int(psutil.Process().memory_info().rss)
@@ -97,7 +100,8 @@ def memory_in_use() -> int:
     if mallinfo is None:
         return resident
     mallinfo.restype = _Heap
-    return max(0, resident - int(mallinfo().fordblks))
+    heap = mallinfo()
+    return max(resident - int(heap.fordblks), min(resident, int(heap.uordblks + heap.hblkhd)))
 
 
 def die_with_parent() -> None:

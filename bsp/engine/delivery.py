@@ -37,7 +37,7 @@ def address_range(array: np.ndarray) -> Range:
 def written_range(effect: Put | PutEach, coarray: Coarray) -> Range:
     """Return the memory that a put may write: exactly its range if that is contiguous, else the whole array."""
     start, stop = address_range(coarray.local)
-    if isinstance(effect, Put) and effect.region.index is None:
+    if isinstance(effect, Put) and effect.region.is_range:
         size = coarray.local.itemsize
         return start + effect.region.start * size, start + effect.region.stop * size
     return start, stop
@@ -74,13 +74,10 @@ def read(get: Get, coarray: Coarray) -> tuple[np.ndarray, bool]:
     if get.positions is not None:
         return as_array(coarray._flat[get.positions]), False
     assert get.region is not None
-    if get.region.index is None and get.region.strides is not None:  # it was asked for by its place in memory
-        item, raw = coarray.dtype.itemsize, coarray.raw.data
-        strides = [stride * item for stride in get.region.strides]
-        part = np.ndarray(get.region.shape, coarray.dtype, raw, get.region.start * item, strides)
-        return part.flatten(), False
-    if get.region.index is None:
+    if get.region.is_range:
         return as_array(coarray._flat[get.region.start : get.region.stop]), True
+    if get.region.index is None:
+        return get.region.view(coarray.raw, coarray.dtype).flatten(), False
     selected = as_array(coarray.local[get.region.index])
     return selected.copy().reshape(-1), False
 
@@ -100,11 +97,17 @@ def write(effect: Put | PutEach, coarray: Coarray) -> None:
             KNOWN[effect.op].accumulate_at(flat, effect.positions, values, repeats=True)
         return
     region = effect.region
-    if region.index is None:
+    if region.is_range:
         if effect.op is None:
             flat[region.start : region.stop] = values.reshape(-1)
         else:
             KNOWN[effect.op].accumulate_at(flat, slice(region.start, region.stop), values.reshape(-1), repeats=False)
+    elif region.index is None:
+        part = region.view(coarray.raw, coarray.dtype)
+        if effect.op is None:
+            part[...] = values.reshape(region.shape)
+        else:
+            KNOWN[effect.op].accumulate_at(part, ..., values.reshape(region.shape), repeats=False)
     elif effect.op is None:
         coarray.local[region.index] = values.reshape(region.shape)
     else:

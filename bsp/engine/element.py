@@ -6,9 +6,9 @@ as everything small for that element.  All elements read all headers, so they co
 deliver, register coarrays first, or raise the same exception on every process.  No other
 synchronisation exists: the exchange of packets is the barrier.
 
-A superstep in which no process has more to deliver than small puts and values, or puts into one range each, and nothing
-to register or to report, takes a shorter way (`bsp.engine.shortcut`): one exchange of headers with packets behind them
-(`Transport.small`), and large blocks after it.  If all of it are records, C takes that way where it can
+A superstep in which no process has more to deliver than small puts, gets and values, or puts into one range each, and
+nothing to register or to report, takes a shorter way (`bsp.engine.shortcut`): one exchange of headers with packets
+behind them (`Transport.small`), then large blocks and replies.  If all of it are records, C takes that way where it can
 (`Element.meet`, `bsp/transport/c/superstep.c`).
 """
 

@@ -189,9 +189,9 @@ def decode(
                 continue
             if of_kind in (PART, COMBINE):
                 op, part = combination(data) if of_kind == COMBINE else (None, read_part(data))
-                positions = part.places(start)[:: dtype.itemsize] // dtype.itemsize
-                items = items_in(part.items, dtype, len(positions))
-                effects.append(PutEach(source, dest, context, coarray, positions, items, op))
+                written = part.region(start, dtype.itemsize)
+                items = items_in(part.items, dtype, prod(written.shape))
+                effects.append(Put(source, dest, context, coarray, written, items, op))
                 continue
             region = range_of(start, size, dtype)
             known = items_in(data, dtype, region.shape[0]) if of_kind == PUT else _AWAITED

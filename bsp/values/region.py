@@ -28,8 +28,8 @@ _LARGEST = np.iinfo(np.intp).max
 class Region:
     """The elements that an index selects: a flat C range if `index` is None, else an index for NumPy.
 
-    strides : of a rectangular part that is no range, in elements; it begins at element `start`.  Of one that another
-        element reads, this is known and no index.
+    strides : of a rectangular part that is no range, in elements; it begins at element `start`.  Of one that came in a
+        record (`bsp.values.parts`) they are known, and no index: `view` finds it.
     """
 
     shape: Shape
@@ -37,6 +37,25 @@ class Region:
     stop: int = 0
     index: tuple[Any, ...] | None = None
     strides: Shape | None = None
+
+    @property
+    def is_range(self) -> bool:
+        """True of a flat C range."""
+        return self.index is None and self.strides is None
+
+    def view(self, memory: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+        """Return a range, or a part with strides, of an array whose bytes are `memory`.
+
+        Raises IndexError if it runs past them: NumPy's own check may overflow.
+        """
+        shape, strides = (self.shape, self.strides) if self.strides else ((self.stop - self.start,), (1,))
+        spans = [(length - 1) * stride for length, stride in zip(shape, strides, strict=True)]
+        low = self.start + sum(min(0, span) for span in spans)
+        high = self.start + sum(max(0, span) for span in spans) + 1
+        item = dtype.itemsize
+        if low < 0 or high * item > memory.nbytes:
+            raise IndexError("a put or a get runs past its coarray")
+        return np.ndarray(shape, dtype, memory.data, self.start * item, [stride * item for stride in strides])
 
     @property
     def is_rectangular(self) -> bool:

@@ -1599,7 +1599,7 @@ def test_text_is_said_again_until_bsprun_has_it() -> None:
 
 
 def test_of_much_text_that_waits_some_is_said_again_at_a_time() -> None:
-    """The oldest first, which is what bsprun can use; what has the same place is not there twice."""
+    """One part after the other; what has the same place is not there twice."""
     text, lines = UnconfirmedText(), [(k << 10, b"%1024d" % k) for k in range(3000)]
     for line in lines[1:]:
         text.add(line)
@@ -1608,7 +1608,9 @@ def test_of_much_text_that_waits_some_is_said_again_at_a_time() -> None:
     assert text.pieces == tuple(lines)
     (piece,) = text.overdue()
     assert piece == (0, b"".join(data for _, data in lines[:1024]))
-    text.confirm(len(piece[1]) + 5)
+    assert text.overdue() == [(1 << 20, b"".join(data for _, data in lines[1024:2048]))]
+    text.confirm((1 << 20) + 5)
+    assert text.overdue() == [(2 << 20, b"".join(data for _, data in lines[2048:]))]
     assert text.overdue() == [(1 << 20, b"".join(data for _, data in lines[1024:2048]))]
 
 

@@ -1,5 +1,5 @@
-/* The end of a superstep in one call: what `Element._end_superstep` does where no process has more than records, and nothing is
- * to be registered, reported or observed.  That function is the reference.
+/* The end of a superstep in one call: what `Element._end_superstep` does where no process has more than records, nothing is
+ * to be registered or reported, and nobody looks at every effect.  That function is the reference.
  */
 #include "compiled.h"
 

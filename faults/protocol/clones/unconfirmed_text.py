@@ -15,6 +15,7 @@ class UnconfirmedText:
     def __init__(self) -> None:
         self._waiting: list[Piece] = []  # ascending; sent before the last sign of life
         self._fresh: list[Piece] = []
+        self._next = 0  # offset of what is said again next; all is, in turn
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
@@ -37,11 +38,18 @@ class UnconfirmedText:
             )
 
     def overdue(self) -> list[Piece]:
-        """Return what is to be sent again with this sign of life, the oldest first; neighbours are one piece."""
+        """Return what is to be sent again with this sign of life; neighbours are one piece.
+
+        It goes on where it ended last time, and begins again behind the last: bsprun may have the first of it, and be
+        unable to write it.
+        """
         found: list[tuple[int, bytearray]] = []
         size = 0
-        for offset, data in self._waiting:
+        waiting = [piece for piece in self._waiting if piece[0] >= self._next] or self._waiting
+        self._next = 0
+        for offset, data in waiting:
             if size >= _MOST:
+                self._next = offset
                 break
             if found and offset == found[-1][0] + len(found[-1][1]):
                 found[-1][1].extend(data)
