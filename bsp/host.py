@@ -81,7 +81,7 @@ def keep_freed_memory() -> None:
 
 
 class _Heap(ctypes.Structure):
-    """What glibc's mallinfo2 says of its memory, in bytes and numbers of blocks."""
+    """The memory of glibc, as mallinfo2 returns it: bytes, and numbers of blocks."""
 
     _fields_ = tuple((name, ctypes.c_size_t) for name in (
         "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"

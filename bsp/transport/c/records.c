@@ -307,32 +307,33 @@ int next_record(const char *packet, Py_ssize_t size, Py_ssize_t *at, Head *head,
     return left < 0 ? -1 : 1;
 }
 
+/* Call a method with a number and the data of a record; takes the references to object and number.  Return 0, or -1 with an
+ * exception.
+ */
+static int hand_over(PyObject *object, PyObject *method, PyObject *number, const Head *head, const char *data)
+{
+    PyObject *bytes = PyBytes_FromStringAndSize(data, head->size), *done = NULL;
+    if (number && bytes)
+        done = PyObject_CallMethodObjArgs(object, method, number, bytes, NULL);
+    Py_XDECREF(done);
+    Py_XDECREF(bytes);
+    Py_XDECREF(number);
+    Py_DECREF(object);
+    return done ? 0 : -1;
+}
+
 /* Give a message to its receiver; return 0, or -1 with an exception. */
 static int give_message(PyObject *tasks, Py_ssize_t first, const Head *head, const char *data)
 {
-    PyObject *context = context_of(tasks, head->dest - first, head), *taken = NULL;
-    PyObject *source = PyLong_FromLong(head->source), *bytes = PyBytes_FromStringAndSize(data, head->size);
-    if (context && source && bytes)
-        taken = PyObject_CallMethodObjArgs(context, name_receive, source, bytes, NULL);
-    Py_XDECREF(taken);
-    Py_XDECREF(bytes);
-    Py_XDECREF(source);
-    Py_XDECREF(context);
-    return taken ? 0 : -1;
+    PyObject *context = context_of(tasks, head->dest - first, head);
+    return context ? hand_over(context, name_receive, PyLong_FromLong(head->source), head, data) : -1;
 }
 
 /* Let a coarray combine its contents with the values of a record; return 0, or -1 with an exception. */
 static int combine(PyObject *tasks, Py_ssize_t first, const Head *head, const char *data)
 {
-    PyObject *coarray = coarray_of(tasks, head->dest - first, head), *done = NULL;
-    PyObject *start = PyLong_FromUnsignedLongLong(head->start), *bytes = PyBytes_FromStringAndSize(data, head->size);
-    if (coarray && start && bytes)
-        done = PyObject_CallMethodObjArgs(coarray, name__combine, start, bytes, NULL);
-    Py_XDECREF(done);
-    Py_XDECREF(bytes);
-    Py_XDECREF(start);
-    Py_XDECREF(coarray);
-    return done ? 0 : -1;
+    PyObject *coarray = coarray_of(tasks, head->dest - first, head);
+    return coarray ? hand_over(coarray, name__combine, PyLong_FromUnsignedLongLong(head->start), head, data) : -1;
 }
 
 /* Add a value to those of its source, an array as a bytearray; return 0, or -1 with an exception. */
