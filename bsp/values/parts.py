@@ -38,9 +38,9 @@ class Part(NamedTuple):
         """The bytes of the part."""
         return self.run * prod(self.lengths)
 
-    def read(self, memory: np.ndarray, start: int) -> bytes:
-        """Return the contents of the part that begins at byte `start` of some memory."""
-        return np.ndarray((*self.lengths, self.run), np.uint8, memory.data, start, (*self.strides, 1)).tobytes()
+    def view(self, memory: np.ndarray, start: int) -> np.ndarray:
+        """Return the bytes of the part that begins at byte `start` of some memory, as a view.  Raises IndexError."""
+        return self.region(start, 1).view(memory, np.dtype(np.uint8))
 
     def region(self, start: int, itemsize: int) -> Region:
         """Return the part that begins at byte `start` as a region of an array whose items have `itemsize` bytes."""
@@ -49,13 +49,6 @@ class Part(NamedTuple):
             return Region((count,), first, first + count)
         strides = (*(stride // itemsize for stride in self.strides), 1)
         return Region((*self.lengths, count), first, strides=strides)
-
-    def places(self, start: int) -> np.ndarray:
-        """Return where each byte of the items goes, for a part from `start` on."""
-        found = np.full((), start, np.intp)
-        for length, stride in zip((*self.lengths, self.run), (*self.strides, 1), strict=True):
-            found = found[..., None] + np.arange(length) * stride
-        return found.reshape(-1)
 
 
 @lru_cache(maxsize=1024)

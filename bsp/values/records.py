@@ -135,8 +135,8 @@ def apply(packet: bytes, tasks: Sequence[Any], first: int, values: dict[int, Any
             continue
         if kind == PART:
             part = read_part(data)
-            memory = memory_of(tasks, first, context, coarray, dest, *part.extent(start))
-            memory[part.places(start)] = np.frombuffer(part.items, np.uint8)
+            view = part.view(coarray_of(tasks, first, context, coarray, dest).raw, start)
+            view[...] = np.frombuffer(part.items, np.uint8).reshape(view.shape)
             continue
         found: Any = data
         if kind != PUT:
@@ -163,8 +163,8 @@ def read_asked(packet: bytes, tasks: Sequence[Any], first: int) -> list[tuple[in
     for kind, context, coarray, source, dest, start, _, data in each(packet):
         if kind == ASK:
             part = read_part(data, filled=False)
-            memory = memory_of(tasks, first, context, coarray, dest, *part.extent(start))
-            found.append((source, dest, part.read(memory, start)))
+            memory = coarray_of(tasks, first, context, coarray, dest).raw
+            found.append((source, dest, part.view(memory, start).tobytes()))
     return found
 
 
@@ -176,7 +176,7 @@ def coarray_of(tasks: Sequence[Any], first: int, context: int, coarray: int, des
 
 
 def memory_of(tasks: Sequence[Any], first: int, context: int, coarray: int, dest: int, low: int, high: int) -> Any:
-    """Return the memory of a coarray here, of which a put or a get needs byte `low` to below `high`."""
+    """Return the memory of a coarray here, which a put writes to from byte `low` to below `high`."""
     memory = coarray_of(tasks, first, context, coarray, dest).raw
     if low < 0 or high > len(memory):
         raise IndexError("a put or a get runs past its coarray")
