@@ -38,7 +38,7 @@ from bsp.source import NOWHERE, SourceLine, assigned_name, here
 from bsp.transport.packet import DIRECT_BYTES
 from bsp.values.effects import Deferred, Effect, Get, Put, PutEach, ScalarPuts
 from bsp.values.memory import empty
-from bsp.values.operations import KNOWN, combination, number_of, operation
+from bsp.values.operations import KNOWN, combination, keeps, number_of, operation
 from bsp.values.partition import by_process
 from bsp.values.parts import description
 from bsp.values.payload import is_abstract, items_in
@@ -432,9 +432,9 @@ class Coarray(NotAValue):
     def _combine(self, start: int, data: bytes) -> None:
         """Combine the contents from byte `start` on with the values of a record; called by the boundary."""
         op, part = combination(data)
-        region = part.region(start, self._dtype.itemsize)
-        values = items_in(part.items, self._dtype, prod(region.shape)).reshape(region.shape)
-        KNOWN[op].accumulate_at(region.view(self.raw, self._dtype), ..., values, repeats=False)
+        target = part.region(start, self._dtype.itemsize).view(self.raw, self._dtype)
+        values = items_in(part.items, self._dtype, target.size).reshape(target.shape)
+        KNOWN[op].accumulate_at(target, ..., values, repeats=False)
 
     def _described(self, region: Region) -> bytes:
         """Return where a range, or a rectangular part, lies in memory (`bsp.values.parts`)."""
@@ -578,12 +578,7 @@ class Coarray(NotAValue):
             raise UnknownOperation(
                 f"{call} takes an op known by name on every process, not {op!r}{self._place(here())}"
             )
-        sample = np.empty(0, self._dtype)  # the ufunc on no items gives the dtype of its result
-        try:
-            result = known.ufunc(sample, sample)
-        except TypeError:
-            result = None
-        if result is None or self._dtype.kind in "SUV" or not np.can_cast(result.dtype, self._dtype, "same_kind"):
+        if not keeps(known.name, self._dtype):
             raise UnknownOperation(f"{call} with op {known.name!r} on {self._dtype} values{self._place(here())}")
         return known.name
 

@@ -55,7 +55,6 @@ from bsp.interpreter.generators import generator
 from bsp.rounds import State, rounds
 from bsp.source import NOWHERE, here
 from bsp.transport.header import digest
-from bsp.values.effects import Send
 from bsp.values.memory import local_array
 from bsp.values.payload import PLAIN, dumps, is_abstract, is_array
 from bsp.values.region import Shape
@@ -257,7 +256,7 @@ class Process:
                 f"send to process {dest} of {type(payload).__name__}: it cannot be pickled ({wrong}){self._place()}"
             ) from wrong
         line = here() if self._task.element.checking else NOWHERE
-        self._context.outbox.send(Send(self.pid, (number,), self._context.id, tag_bytes, array, pickled, line=line))
+        self._context.outbox.send(self.pid, (number,), self._context.id, tag_bytes, array, pickled, line=line)
 
     @property
     def inbox(self) -> list[Message]:

@@ -18,7 +18,6 @@ from bsp.arrays.planning.stages import Fetch, PieceRow, Value
 from bsp.arrays.planning.tasks import Direct, Pieced, TaskOrder
 from bsp.declared import shaped
 from bsp.engine.task import Call
-from bsp.values.effects import Send
 
 if TYPE_CHECKING:
     from bsp.arrays.execution.world import World
@@ -168,7 +167,7 @@ class Run:
         if not last and notes.failed is None:
             for fetch, row, dests in self.orders.sends[level]:
                 piece = fetch.piece(self.blocks(fetch.ref.value)[row.block], row.where)
-                outbox.send(Send(world.pid, dests, context.id, None, piece, None, borrowed=True, shared=True))
+                outbox.send(world.pid, dests, context.id, None, piece, None, borrowed=True, shared=True)
             self._prepare(level)
         world.task.label = plan.text
         world.task.boundary(Call(self._text, self._digests[level], (context,)))

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bsp.collectives.steps import give_to_all, pickled
+from bsp.collectives.steps import give_record, give_to_all, pickled
 from bsp.engine.task import Call
 from bsp.errors import ShapeError
 from bsp.transport.compiled import prefixes_of_plain, tree_of_plain
 from bsp.values.operations import Prefixes, Reduction, combine
-from bsp.values.payload import NUMBERS, PLAIN, Packed, dumps, is_array, is_small
+from bsp.values.payload import NUMBERS, PLAIN, array_head, dumps, is_array, is_small
+from bsp.values.records import ARRAY
 
 if TYPE_CHECKING:
     from bsp.cost.choice import Choice
@@ -78,11 +79,15 @@ def alike(value: Any, op: str) -> Any:
 class KnownReduction:
     """All calls of a collective on one process that are `alike`: a superstep each."""
 
-    __slots__ = ("_call", "_channel", "_choice", "_element", "_op", "_proc", "_scalar", "_task")
+    __slots__ = ("_call", "_channel", "_choice", "_element", "_head", "_op", "_proc", "_scalar", "_task")
 
-    def __init__(self, proc: Process, call: Call, op: Reduction, choice: Choice) -> None:
-        """Keep what the calls have in common: their boundary, their operation, and the choice of their algorithm."""
+    def __init__(self, proc: Process, call: Call, op: Reduction, choice: Choice, value: Any) -> None:
+        """Keep what the calls have in common: their boundary, their operation, and the choice of their algorithm.
+
+        value : that of the first call.
+        """
         self._proc, self._call, self._op, self._choice = proc, call, op, choice
+        self._head = array_head(value.dtype, value.shape) if is_array(value) else None
         self._task = proc._task
         self._element = proc._task.element
         self._channel = proc._task.contexts[1]
@@ -114,11 +119,11 @@ class KnownReduction:
     def _given(self, value: Any, first: int) -> Pool:
         """Give a value to the processes from `first` on, end the superstep, and return what everybody has given."""
         task, call, stop = self._task, self._call, self._proc.nprocs
-        if type(value) is np.ndarray and is_small(value):
-            packed: Packed = value
+        if self._head is not None:
+            give_record(self._channel, ARRAY, self._proc.pid, first, stop, self._head + value.tobytes())
         else:
             packed = dumps(value) if type(value) in PLAIN else pickled(value, self._proc, call.text)
-        give_to_all(self._channel, self._proc.pid, first, stop, packed, lent=False)
+            give_to_all(self._channel, self._proc.pid, first, stop, packed, lent=False)
         task.choice = task.chosen = self._choice
         task.boundary(call)
         pool = self._element.pool

@@ -240,17 +240,17 @@ def allreduce(proc: Process, value: Any, op: Any, group: Sequence[int] | None, a
     if type(op) is str and group is None and algorithm is None:
         kind = alike(value, op)
         if kind is not None:
-            _keep(call, kind, proc._allreductions)
+            _keep(call, kind, proc._allreductions, value)
     result = call.chosen.run(call)
     return call.own(result) if call.steps.takes_part else None
 
 
-def _keep(call: _Reducing, kind: Any, kept: dict[Any, KnownReduction]) -> None:
+def _keep(call: _Reducing, kind: Any, kept: dict[Any, KnownReduction], value: Any) -> None:
     """Keep what calls like this one have in common, if they take the one superstep in which all give to all."""
     proc = call.steps.proc
     if call.chosen.name == "one-phase" and len(kept) < _KEPT:
         assert proc._task.choice is not None
-        kept[kind] = KnownReduction(proc, call.steps.call(), call.op, proc._task.choice)
+        kept[kind] = KnownReduction(proc, call.steps.call(), call.op, proc._task.choice, value)
 
 
 def _combined_everywhere(at: Sizes) -> list[Cost]:
@@ -368,7 +368,7 @@ def scan(
         return kept[op].first(value, proc.pid + inclusive)
     call = _Reducing(proc, "scan" if inclusive else "exscan", value, op, group, algorithm)
     if brief:
-        _keep(call, op, kept)
+        _keep(call, op, kept, value)
     result = call.chosen.run(call, inclusive)
     if not call.steps.takes_part:
         return None

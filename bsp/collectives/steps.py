@@ -94,7 +94,7 @@ class Steps:
         tag = None if note is None and self._group_tag is None else dumps((self._group_tag, note))
         if dests:
             self._channel.outbox.send(
-                Send(self.proc.pid, dests, self._channel.id, tag, array, pickled, borrowed=array is not None, kept=kept)
+                self.proc.pid, dests, self._channel.id, tag, array, pickled, borrowed=array is not None, kept=kept
             )
 
     def post_to_all(self, value: Packed, first: int = 0, lent: bool = True) -> None:
@@ -194,14 +194,19 @@ def give_to_all(channel: Context, source: int, first: int, stop: int, value: Pac
     """Queue a private message to the processes first..stop-1; see `Steps.post_to_all`."""
     data = None if isinstance(value, bytes) else array_out(value)
     if data is not None:
-        effect: Any = (ARRAY, first, address_of(channel.id, 0, source), stop, data, None)
+        give_record(channel, ARRAY, source, first, stop, data)
     elif type(value) is bytes and len(value) < DIRECT_BYTES:
-        effect = (VALUE, first, address_of(channel.id, 0, source), stop, value, None)
+        give_record(channel, VALUE, source, first, stop, value)
     else:
         array, pickled = (None, value) if isinstance(value, bytes) else (value, None)
         borrowed = lent and array is not None
         effect = Send(source, range(first, stop), channel.id, None, array, pickled, borrowed=borrowed, pooled=True)
-    channel.outbox.effects.append(effect)
+        channel.outbox.effects.append(effect)
+
+
+def give_record(channel: Context, kind: int, source: int, first: int, stop: int, data: bytes) -> None:
+    """Queue a small value for the processes first..stop-1: as VALUE a pickle, as ARRAY `array_out`."""
+    channel.outbox.effects.append((kind, first, address_of(channel.id, 0, source), stop, data, None))
 
 
 @lru_cache(maxsize=1024)

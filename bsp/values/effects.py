@@ -199,16 +199,18 @@ class Outbox:
 
     effects: list[Effect | Deferred | ScalarPuts | Record] = field(default_factory=list)
 
-    def send(self, message: Send) -> None:
-        """Queue a message; a small one for one process is a record with a copy of it, if few effects are before it."""
-        data = None
-        if len(self.effects) < _FEW_MESSAGES and len(message.dests) == 1 and not (message.kept or message.line):
-            data = message_out(message.tag, message.array, message.pickled)
-        if data is None:
-            self.effects.append(message)
-        else:
-            address = address_of(message.context, 0, message.source)
-            self.effects.append((MESSAGE, message.dests[0], address, 0, data, None))
+    def send(
+        self, source: int, dests: tuple[int, ...], context: int, tag: bytes | None, array: np.ndarray | None,
+        pickled: bytes | None, *, borrowed: bool = False, shared: bool = False, line: SourceLine = NOWHERE,
+        kept: bool = False,
+    ) -> None:  # fmt: skip
+        """Queue a message, a `Send`; a small one for one process is a record, if few effects are before it."""
+        if len(self.effects) < _FEW_MESSAGES and len(dests) == 1 and not (kept or line):
+            data = message_out(tag, array, pickled)
+            if data is not None:
+                self.effects.append((MESSAGE, dests[0], address_of(context, 0, source), 0, data, None))
+                return
+        self.effects.append(Send(source, dests, context, tag, array, pickled, borrowed, shared, line, kept))
 
     def take(self) -> list[Any]:
         """Return what has been issued, as it is, and empty the outbox."""

@@ -11,6 +11,7 @@ import builtins
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,7 @@ KNOWN = {
     "logical_or": Reduction("logical_or", np.logical_or, lambda a, b: bool(a) or bool(b), False),
 }
 _NUMBERED = tuple(KNOWN)  # by the byte that stands for an operation in a record
+_NUMBERS = {name: bytes([k]) for k, name in enumerate(_NUMBERED)}
 _ALIASES = {
     "sum": "add", "+": "add", "prod": "multiply", "mul": "multiply", "*": "multiply",
     "minimum": "min", "maximum": "max", "bitwise_and": "and", "bitwise_or": "or",
@@ -110,9 +112,22 @@ _ALIASES = {
 }  # fmt: skip
 
 
+@lru_cache(maxsize=256)
+def keeps(name: str, dtype: np.dtype[Any]) -> bool:
+    """Return whether a known operation on items of this dtype gives items that can be stored as such."""
+    ufunc = KNOWN[name].ufunc
+    assert ufunc is not None
+    sample = np.empty(0, dtype)  # the ufunc on no items gives the dtype of its result
+    try:
+        result = ufunc(sample, sample)
+    except TypeError:
+        return False
+    return dtype.kind not in "SUV" and np.can_cast(result.dtype, dtype, "same_kind")
+
+
 def number_of(name: str) -> bytes:
     """Return the byte that stands for a known operation in the record of a put."""
-    return bytes([_NUMBERED.index(name)])
+    return _NUMBERS[name]
 
 
 def combination(data: bytes) -> tuple[str, Part]:

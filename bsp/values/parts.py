@@ -67,12 +67,17 @@ def description(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int)
 
 def read_part(data: bytes, filled: bool = True) -> Part:
     """Return the part in the data of a record, with its items or without; raises ValueError if they are damaged."""
-    if len(data) >= _HEAD.size:
-        axes, run = _HEAD.unpack_from(data)
-        end = _HEAD.size + 16 * axes
-        if axes >= 0 and end <= len(data):
-            numbers = struct.unpack_from(f"<{2 * axes}q", data, _HEAD.size)
-            found = Part(run, numbers[:axes], numbers[axes:], data[end:])
-            if min((run, *found.lengths)) > 0 and len(found.items) == (found.size if filled else 0):
-                return found
-    raise ValueError("a record has the description of another part than its items fill")
+    end = _HEAD.size + 16 * int.from_bytes(data[:8], "little", signed=True)
+    found = _read(data[:end]) if _HEAD.size <= end <= len(data) else None
+    if found is None or len(data) - end != (found.size if filled else 0):
+        raise ValueError("a record has the description of another part than its items fill")
+    return Part(found.run, found.lengths, found.strides, data[end:])
+
+
+@lru_cache(maxsize=1024)
+def _read(described: bytes) -> Part | None:
+    """Return the part of a description, without items; None if it has a length that is not positive."""
+    axes, run = _HEAD.unpack_from(described)
+    numbers = struct.unpack_from(f"<{2 * axes}q", described, _HEAD.size)
+    found = Part(run, numbers[:axes], numbers[axes:], b"")
+    return found if min((run, *found.lengths)) > 0 else None

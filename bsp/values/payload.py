@@ -53,7 +53,7 @@ def items_in(data: bytes | np.ndarray, dtype: np.dtype[Any], count: int) -> np.n
 
 def array_out(array: np.ndarray) -> bytes | None:
     """Return a small array of plain numbers as bytes, its dtype and shape, then its items; None for any other."""
-    return _array_head(array.dtype.num, array.shape) + array.tobytes() if is_small(array) else None
+    return array_head(array.dtype, array.shape) + array.tobytes() if is_small(array) else None
 
 
 def is_small(array: np.ndarray) -> bool:
@@ -63,15 +63,22 @@ def is_small(array: np.ndarray) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _array_head(number: int, shape: tuple[int, ...]) -> bytes:
-    return struct.pack(f"<BB{len(shape)}q", number, len(shape), *shape)
+def array_head(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """Return what stands before the items of a small array as bytes."""
+    return struct.pack(f"<BB{len(shape)}q", dtype.num, len(shape), *shape)
 
 
 def array_in(data: bytes | bytearray) -> np.ndarray:
     """Return the array of `array_out`, in memory of its own."""
-    number, axes = data[0], data[1]
-    shape = struct.unpack_from(f"<{axes}q", data, 2)
-    return np.ndarray(shape, _SINGLE[number], data, 2 + 8 * axes).copy()
+    start = 2 + 8 * data[1]
+    dtype, shape = _described(bytes(data[:start]))
+    return np.ndarray(shape, dtype, data, start).copy()
+
+
+@lru_cache(maxsize=1024)
+def _described(head: bytes) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Return the dtype and the shape of `array_head`."""
+    return _SINGLE[head[0]], struct.unpack_from(f"<{head[1]}q", head, 2)
 
 
 _SINGLE: dict[int, np.dtype[Any]] = {dtype.num: dtype for dtype in map(np.dtype, "?bhilqBHILQefdgFDG")}

@@ -44,6 +44,7 @@ Record = tuple[int, int, bytes, int, Any, Any]
 
 _ADDRESS = struct.Struct("<IIi")
 _MESSAGE = struct.Struct("<?i")
+_ARRAY, _PICKLE = _MESSAGE.pack(True, -1), _MESSAGE.pack(False, -1)  # of messages without a tag
 _HEAD = struct.Struct("<B 3x 12s i I Q")
 HEAD = _HEAD.size
 
@@ -64,14 +65,18 @@ def message_out(tag: bytes | None, array: np.ndarray | None, pickled: bytes | No
     body = pickled if array is None else array_out(array)
     if type(body) is not bytes or len(body) + len(tag or b"") >= LARGE:
         return None
-    return _MESSAGE.pack(array is not None, -1 if tag is None else len(tag)) + (tag or b"") + body
+    if tag is None:
+        return (_PICKLE if array is None else _ARRAY) + body
+    return _MESSAGE.pack(array is not None, len(tag)) + tag + body
 
 
 def message_in(data: bytes) -> tuple[bytes | None, np.ndarray | None, bytes | None]:
     """Return tag, array and pickle of `message_out`."""
     is_array, length = _MESSAGE.unpack_from(data)
-    start = _MESSAGE.size + max(length, 0)
-    tag = None if length < 0 else data[_MESSAGE.size : start]
+    start, tag = _MESSAGE.size, None
+    if length >= 0:
+        start += length
+        tag = data[_MESSAGE.size : start]
     return (tag, array_in(data[start:]), None) if is_array else (tag, None, data[start:])
 
 

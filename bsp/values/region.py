@@ -48,14 +48,17 @@ class Region:
 
         Raises IndexError if it runs past them: NumPy's own check may overflow.
         """
-        shape, strides = (self.shape, self.strides) if self.strides else ((self.stop - self.start,), (1,))
-        spans = [(length - 1) * stride for length, stride in zip(shape, strides, strict=True)]
-        low = self.start + sum(min(0, span) for span in spans)
-        high = self.start + sum(max(0, span) for span in spans) + 1
-        item = dtype.itemsize
+        low, high, item = self.start, self.stop, dtype.itemsize
+        if self.strides:
+            spans = [(length - 1) * stride for length, stride in zip(self.shape, self.strides, strict=True)]
+            low = self.start + sum(min(0, span) for span in spans)
+            high = self.start + sum(max(0, span) for span in spans) + 1
         if low < 0 or high * item > memory.nbytes:
             raise IndexError("a put or a get runs past its coarray")
-        return np.ndarray(shape, dtype, memory.data, self.start * item, [stride * item for stride in strides])
+        if not self.strides:
+            return np.ndarray((high - low,), dtype, memory.data, low * item)
+        strides = [stride * item for stride in self.strides]
+        return np.ndarray(self.shape, dtype, memory.data, self.start * item, strides)
 
     @property
     def is_rectangular(self) -> bool:

@@ -69,7 +69,8 @@ def serve(
             if ready is None or ready[0] != task["work"]:
                 ready = None  # the last work's data go first
                 work, answer = made[task["work"]]()
-                took = slowest(timed(work, together)[0])  # once to warm up
+                timed(work, together)  # once to warm up: the first of ours makes a plan
+                took = slowest(timed(work, together)[0])
                 ready = task["work"], (work, answer), max(1, min(MOST, int(LEAST / took)))
             _, (work, answer), times = ready
             each = []
