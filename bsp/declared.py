@@ -50,12 +50,20 @@ class Costs(ABC):
     p: int
     machine: Machine
 
+    def work(self, *, nbytes: float = 0, **flops: float) -> None:
+        """Declare computing by this process: flops by class, and bytes read and written.
+
+        flops : `blas1`, `blas2`, `blas3`, `elementwise`, ..., which `bsp.abstract.work` lists.
+        Raises TypeError for another class.
+        """
+        for name in flops:
+            if name not in FLOPS:
+                raise TypeError(f"work of the class {name!r}: it is one of {', '.join(FLOPS)}")
+        self._work(flops, nbytes)
+
     @abstractmethod
-    def work(
-        self, *, blas1: float = 0, blas2: float = 0, blas3: float = 0, elementwise: float = 0, functions: float = 0,
-        nbytes: float = 0,
-    ) -> None:  # fmt: skip
-        """Declare computing by this process: flops by class (see `bsp.abstract.work`), and bytes read and written."""
+    def _work(self, flops: Mapping[str, float], nbytes: float) -> None:
+        """Take what `work` was given."""
 
     @abstractmethod
     def allreduce(self, count: int, dtype: Any = float) -> None:
@@ -72,14 +80,12 @@ class Costs(ABC):
         self.work(elementwise=slow * flops, blas2=(1 - slow) * flops, nbytes=nbytes)
 
     def squaring(self, flops: float, columns: int, nbytes: float = 0) -> None:
-        """Declare xᴴ·x of so many columns, and bytes read and written: with few columns some flops are BLAS-2."""
-        narrow = table.squared(columns)
-        self.work(blas2=narrow * flops, blas3=(1 - narrow) * flops, nbytes=nbytes)
+        """Declare xᴴ·x of so many columns, and bytes read and written: flops of few columns are slow ones."""
+        self._work({name: share * flops for name, share in table.squared(columns).items()}, nbytes)
 
     def substituting(self, flops: float, columns: int, nbytes: float = 0) -> None:
-        """Declare rows divided by a triangle of so many columns; with few columns some flops are elementwise."""
-        slow = table.substituted(columns)
-        self.work(elementwise=slow * flops, blas2=(1 - slow) * flops, nbytes=nbytes)
+        """Declare rows divided by a triangle of so many columns, and bytes; flops of few columns are slow ones."""
+        self._work({name: share * flops for name, share in table.substituted(columns).items()}, nbytes)
 
     @abstractmethod
     def exchange(self, text: str, sends: Mapping[int, float], h: float, messages: int) -> None:
@@ -127,12 +133,9 @@ class Totals(Costs):
         self.cost = Cost(0, 0, 0)
         self._held: float = 0
 
-    def work(
-        self, *, blas1: float = 0, blas2: float = 0, blas3: float = 0, elementwise: float = 0, functions: float = 0,
-        nbytes: float = 0,
-    ) -> None:  # fmt: skip
-        """See `Costs.work`; bytes cost nothing in McColl's model."""
-        self.cost += Cost(blas1 + blas2 + blas3 + elementwise + functions, 0, 0)
+    def _work(self, flops: Mapping[str, float], nbytes: float) -> None:
+        """Add up flops; bytes cost nothing in McColl's model."""
+        self.cost += Cost(sum(flops.values()), 0, 0)
 
     def allreduce(self, count: int, dtype: Any = float) -> None:
         """See `Costs.allreduce`."""
@@ -169,14 +172,11 @@ class Reported(Costs):
         self._proc: Process = libraries.get("declared") or libraries.setdefault("declared", proc.private())  # B2
         self.p, self.machine = proc.nprocs, proc.machine
 
-    def work(
-        self, *, blas1: float = 0, blas2: float = 0, blas3: float = 0, elementwise: float = 0, functions: float = 0,
-        nbytes: float = 0,
-    ) -> None:  # fmt: skip
-        """See `Costs.work`."""
-        for kernel, flops in zip(FLOPS, (blas1, blas2, blas3, elementwise, functions), strict=True):
-            if flops:
-                counter.flops(kernel, flops)
+    def _work(self, flops: Mapping[str, float], nbytes: float) -> None:
+        """Count flops and bytes."""
+        for kernel, amount in flops.items():
+            if amount:
+                counter.flops(kernel, amount)
         if nbytes:
             counter.moved(int(nbytes))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -51,12 +52,9 @@ def of_factored(costs: Costs, rows: RowBlocks, dtype: DType, method: str, name: 
 class _Timed(Totals):
     """Totals in which work counts as the flop-times that the machine's measured rates say, if it has them."""
 
-    def work(
-        self, *, blas1: float = 0, blas2: float = 0, blas3: float = 0, elementwise: float = 0, functions: float = 0,
-        nbytes: float = 0,
-    ) -> None:  # fmt: skip
-        """See `Costs.work`."""
-        rates, work = self.machine.rates, Work(blas1, blas2, blas3, elementwise, functions, nbytes)
+    def _work(self, flops: Mapping[str, float], nbytes: float) -> None:
+        """Add up the times of flops and bytes."""
+        rates, work = self.machine.rates, Work(**dict[str, Any](flops), bytes=nbytes)
         seconds = work.seconds({**rates, "bytes": rates["bandwidth"]}) if rates else work.flops / self.machine.r
         self.cost += Cost(seconds * self.machine.r, 0, 0)
 

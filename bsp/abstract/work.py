@@ -5,6 +5,8 @@ large arrays:
 
 - blas1, blas2, blas3: flops of reductions and dot products, of matrix times vector, of matrix times matrix and
   factorisations;
+- narrow, triangle: flops of xᴴ·x, and of x·r⁻¹ for a triangle r, for x of few columns, which take several times as
+  long as those of large matrices, by a factor that depends on the processor; only declared costs count them;
 - elementwise: flops of everything that visits its elements one by one: ufuncs, sorting (comparisons), Fourier
   transforms, random numbers, and products of dtypes that BLAS does not have;
 - functions: flops of exponentials, logarithms, trigonometric functions and powers, of which processors with wide
@@ -23,7 +25,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 
 CACHED = 1 << 17  # elements: a result that is larger comes from memory and goes there
-FLOPS = ("blas1", "blas2", "blas3", "elementwise", "functions")
+FLOPS = ("blas1", "blas2", "blas3", "narrow", "triangle", "elementwise", "functions")
+
+
+# classes that machine files of older versions lack, as shares of others (measured with OpenBLAS 0.3 on AVX2)
+ADDED: dict[str, dict[str, float]] = {
+    "functions": {"elementwise": 1},
+    "narrow": {"blas2": 0.42, "blas3": 0.58},
+    "triangle": {"elementwise": 0.21, "blas2": 0.79},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +43,8 @@ class Work:
     blas1: float = 0
     blas2: float = 0
     blas3: float = 0
+    narrow: float = 0
+    triangle: float = 0
     elementwise: float = 0
     functions: float = 0
     bytes: float = 0
@@ -42,25 +54,16 @@ class Work:
     @property
     def flops(self) -> float:
         """The flops of all classes together."""
-        return self.blas1 + self.blas2 + self.blas3 + self.elementwise + self.functions
+        return float(sum(getattr(self, name) for name in FLOPS))
 
     def __add__(self, other: Work) -> Work:
-        return Work(
-            self.blas1 + other.blas1,
-            self.blas2 + other.blas2,
-            self.blas3 + other.blas3,
-            self.elementwise + other.elementwise,
-            self.functions + other.functions,
-            self.bytes + other.bytes,
-            self.calls + other.calls,
-            self.upper_bound or other.upper_bound,
-        )
+        amounts = {name: getattr(self, name) + getattr(other, name) for name in (*FLOPS, "bytes", "calls")}
+        return Work(**amounts, upper_bound=self.upper_bound or other.upper_bound)
 
     def seconds(self, rates: Mapping[str, float]) -> float:
         """Return the predicted time: the sum of amount / rate over the classes.
 
-        rates : flop/s of 'blas1', 'blas2', 'blas3', 'elementwise', 'functions'; one may be absent if nothing of its
-            class was counted, and functions are as fast as elementwise work where they have no rate of their own.
+        rates : flop/s by class; one may be absent if nothing of its class was counted, or if it is one of `ADDED`.
             'bytes' (byte/s) and 'calls' (1/s) cost nothing where absent.
         """
         total = sum(amount / rate_of(rates, name) for name in FLOPS if (amount := getattr(self, name)))
@@ -69,8 +72,10 @@ class Work:
 
 
 def rate_of(rates: Mapping[str, float], kind: str) -> float:
-    """Return flop/s of a class of work; machines that were measured by older versions have none for functions."""
-    return rates["elementwise"] if kind == "functions" and kind not in rates else rates[kind]
+    """Return flop/s of a class of work; for one of `ADDED` that was not measured, a guess from the others."""
+    if kind in rates or kind not in ADDED:
+        return rates[kind]
+    return 1 / sum(share / rates[other] for other, share in ADDED[kind].items())
 
 
 class HeldMemory:
@@ -108,7 +113,7 @@ class Counter:
     beginning.
     """
 
-    __slots__ = ("account", "blas1", "blas2", "blas3", "bytes", "calls", "elementwise", "functions", "upper_bound")
+    __slots__ = ("account", *FLOPS, "bytes", "calls", "upper_bound")
 
     def __init__(self) -> None:
         self.account = HeldMemory()
@@ -119,6 +124,8 @@ class Counter:
         self.blas1: float = 0
         self.blas2: float = 0
         self.blas3: float = 0
+        self.narrow: float = 0
+        self.triangle: float = 0
         self.elementwise: float = 0
         self.functions: float = 0
         self.bytes: float = 0

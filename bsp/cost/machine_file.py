@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bsp.abstract.work import ADDED, FLOPS
 from bsp.cost.terms import OF_LEVELS, OF_MACHINE
 from bsp.errors import MachineError
 from bsp.hosts.listing import Host, in_words, placed
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 FORMAT, VERSION = "bsp-machine", 1
 READY_MADE = Path(__file__).parent / "machines"
 _ASSUMED = "gigabit"  # the ready-made machine that hosts are taken for which were not measured
-RATES = ("blas1", "blas2", "blas3", "elementwise", "functions", "bandwidth")
+RATES = (*FLOPS, "bandwidth")
 
 Profile = dict[str, Any]  # the checked contents of a machine file
 
@@ -81,8 +82,8 @@ def checked(found: Mapping[str, Any], where: str) -> Profile:
     if "rates" in found:
         rates = _table(found, "rates", where)
         for name in RATES:
-            if name == "functions" and name not in rates:
-                continue  # a file of an older version: they are taken to be as fast as elementwise work
+            if name in ADDED and name not in rates:
+                continue  # a file of an older version
             _positive(rates, name, f"{where}: [rates]")
     levels = found.get("levels", [])
     if not isinstance(levels, list) or not all(isinstance(level, dict) for level in levels) or len(levels) == 1:

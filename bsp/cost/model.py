@@ -120,7 +120,7 @@ class Machine:
     p : elements.  r : flop/s of one element, all busy.  g : flop-times a word.  L : flop-times a superstep.
     o : flop-times a message.  memory : bytes an element may use, 0 if unknown.
     levels : innermost first, the first of them inside an element; empty: one level, the classical model.
-    rates : flop/s by class of work: blas1, blas2, blas3, elementwise, functions, and bandwidth in bytes/s.
+    rates : flop/s by class of work: `bsp.abstract.work.FLOPS`, and bandwidth in bytes/s.
     slowdown : time of work with all elements busy, divided by its time on one element alone.
     registration : flop-times that registering coarrays adds to a superstep.
     fresh : flop-times that a word costs in addition if it lands in memory that the element has not used before.

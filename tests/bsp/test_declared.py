@@ -42,6 +42,12 @@ def test_totals_add_work_words_supersteps_messages_and_the_most_memory() -> None
     assert totals.cost == Cost(16, 14, 2, 150, 2)
 
 
+@pytest.mark.parametrize("name", ["blas4", "bytes", "calls"])
+def test_work_of_an_unknown_class_is_refused(name: str) -> None:
+    with pytest.raises(TypeError, match=f"class '{name}': it is one of blas1, "):
+        Totals(4, Machine()).work(**{name: 1.0})
+
+
 def test_costs_one_after_the_other_hold_the_memory_of_the_larger() -> None:
     assert Cost(1, 2, 3, 40, 5) + Cost(10, 20, 30, 4, 50) == Cost(11, 22, 33, 40, 55)
     machine = Machine(r=10.0, g=2.0, L=3.0, o=5.0)

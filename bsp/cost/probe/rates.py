@@ -12,18 +12,21 @@ from time import perf_counter
 
 import numpy as np
 
-from bsp.abstract.table import FUNCTIONS
+from bsp.abstract.table import FEW, FUNCTIONS
 
 _COPIED = 32 << 20  # bytes: far beyond the caches
 
 
 def kernels() -> dict[str, tuple[Callable[[], object], float]]:
     """Return for each class of work a function to time and its flops; for bandwidth its bytes."""
+    from scipy.linalg.blas import dtrsm  # where it is used: the import takes long
+
     rng = np.random.default_rng(0)
     x, y, z = rng.random(8192), rng.random(8192), np.empty(8192)  # 192 KiB: in cache
     a, b, c = rng.random((512, 512)), rng.random((256, 256)), np.empty((256, 256))
     big = np.ones(_COPIED // 8)
     v = x[:512].copy()
+    tall, one = rng.random((1024, FEW)), np.eye(FEW, order="F")  # 256 KiB, which division by 1 leaves as they are
 
     def elementwise() -> None:
         np.multiply(x, y, out=z)
@@ -37,6 +40,8 @@ def kernels() -> dict[str, tuple[Callable[[], object], float]]:
         "blas1": (lambda: x @ y, 2.0 * x.size),
         "blas2": (lambda: a @ v, 2.0 * a.size),
         "blas3": (lambda: np.matmul(b, b, out=c), 2.0 * 256**3),
+        "narrow": (lambda: tall.T @ tall, tall.size * float(FEW)),
+        "triangle": (lambda: dtrsm(1.0, one, tall.T, trans_a=1, overwrite_b=1), tall.size * float(FEW)),
         "elementwise": (elementwise, 2.0 * x.size),
         "functions": (functions, (FUNCTIONS["exp"] + FUNCTIONS["log"]) * x.size),
         "bandwidth": (lambda: big + 1.0, 2.0 * _COPIED),  # as in NumPy expressions: the result is in new memory

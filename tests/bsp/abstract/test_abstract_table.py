@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bsp.abstract import AbstractArray, Work, counter
-from bsp.abstract.table import TABLE
+from bsp.abstract.table import FEW, TABLE, squared, substituted
 
 ONES = np.ones
 V, W, M, S, T = ONES(6), ONES(6, int), ONES((4, 6)), np.eye(4) + 1, ONES((2, 3, 4))
@@ -435,6 +435,27 @@ def test_few_columns_are_factored_at_the_rate_of_matrix_times_vector(n: int, sha
     for call, flops in ((np.linalg.cholesky, n**3 / 3), (np.linalg.qr, 8 * n**3 / 3), (np.linalg.inv, 2 * n**3)):
         done = work(call, ONES((n, n)))
         assert (done.blas2, done.blas3) == pytest.approx((share * flops, (1 - share) * flops))
+
+
+@pytest.mark.parametrize("shares", [squared, substituted])
+def test_work_on_few_columns_is_split_into_classes(shares: Callable[[int], dict[str, float]]) -> None:
+    """More columns are faster, whatever the classes' rates are as long as they are in the order of all processors."""
+    rates = {"elementwise": 1.0, "triangle": 2.0, "narrow": 4.0, "blas2": 4.0, "blas3": 10.0}
+    times = []
+    for n in range(1, 600):
+        found = shares(n)
+        assert sum(found.values()) == pytest.approx(1) and min(found.values()) >= 0
+        times.append(Work(**dict[str, Any](found)).seconds(rates))
+    assert times == sorted(times, reverse=True)
+    measured = "narrow" if shares is squared else "triangle"
+    assert shares(FEW)[measured] == 1 and not any(share for name, share in shares(FEW).items() if name != measured)
+
+
+def test_classes_that_a_machine_file_lacks_take_the_time_of_others() -> None:
+    rates = {"blas2": 2.0, "blas3": 8.0, "elementwise": 1.0}
+    assert Work(functions=3).seconds(rates) == 3
+    assert 1 / 8 < Work(narrow=1).seconds(rates) < 1 / 2 < Work(triangle=1).seconds(rates) < 1
+    assert Work(narrow=1).seconds(rates | {"narrow": 3.0}) == 1 / 3
 
 
 def test_work_adds_up_and_is_priced_by_rates() -> None:
