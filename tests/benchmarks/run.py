@@ -11,7 +11,6 @@ import argparse
 import importlib.metadata
 import importlib.util
 import json
-import mmap
 import os
 import re
 import statistics
@@ -27,8 +26,6 @@ import cost
 import kernels
 import nonstop
 import nonstop_hosts
-import numpy as np
-import psutil
 import several_hosts
 import sparse
 
@@ -200,12 +197,6 @@ def _import_time() -> float:
     return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
 
 
-def use_memory() -> None:
-    """Use most of the memory once: a virtual machine may take milliseconds a mebibyte for what it never had before."""
-    memory = np.empty(psutil.virtual_memory().available * 3 // 4, np.uint8)
-    memory[:: mmap.PAGESIZE] = 1
-
-
 def main() -> None:
     """Measure, print, and with --write put the table into docs/benchmarks.md."""
     parser = argparse.ArgumentParser(description="Measure every claim of the table in docs/benchmarks.md.")
@@ -215,7 +206,6 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="the main ratios, in three minutes; nothing is written")
     options = parser.parse_args()
     print(f"contenders: {versions()}", flush=True)
-    use_memory()
     if options.quick:
         table("Main ratios", quick())
         return
