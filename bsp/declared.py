@@ -23,13 +23,13 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack, cast
 
 import numpy as np
 
 from bsp.abstract import table
 from bsp.abstract.array import owned, scalar, viewing
-from bsp.abstract.work import CACHED, FLOPS, Block, counter
+from bsp.abstract.work import CACHED, FLOPS, Block, Flops, counter
 from bsp.collectives.reductions import ALLREDUCE
 from bsp.cost.model import WORD, Cost, Machine
 from bsp.engine.task import Call
@@ -50,16 +50,16 @@ class Costs(ABC):
     p: int
     machine: Machine
 
-    def work(self, *, nbytes: float = 0, **flops: float) -> None:
+    def work(self, *, nbytes: float = 0, **flops: Unpack[Flops]) -> None:
         """Declare computing by this process: flops by class, and bytes read and written.
 
-        flops : `blas1`, `blas2`, `blas3`, `elementwise`, ..., which `bsp.abstract.work` lists.
+        flops : `blas1`, `blas2`, `blas3`, `elementwise`, ..., which `bsp.abstract.work` explains.
         Raises TypeError for another class.
         """
         for name in flops:
             if name not in FLOPS:
                 raise TypeError(f"work of the class {name!r}: it is one of {', '.join(FLOPS)}")
-        self._work(flops, nbytes)
+        self._work(cast("dict[str, float]", flops), nbytes)
 
     @abstractmethod
     def _work(self, flops: Mapping[str, float], nbytes: float) -> None:

@@ -23,9 +23,24 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from typing import TypedDict
 
 CACHED = 1 << 17  # elements: a result that is larger comes from memory and goes there
-FLOPS = ("blas1", "blas2", "blas3", "narrow", "triangle", "elementwise", "functions")
+
+
+class Flops(TypedDict, total=False):
+    """Flops by class."""
+
+    blas1: float
+    blas2: float
+    blas3: float
+    narrow: float
+    triangle: float
+    elementwise: float
+    functions: float
+
+
+FLOPS = tuple(Flops.__annotations__)
 
 
 # classes that machine files of older versions lack, as shares of others (measured with OpenBLAS 0.3 on AVX2)

@@ -72,7 +72,7 @@ def alike(value: Any, op: str) -> Any:
     All values that are no arrays; of small arrays those of one dtype and shape, by which algorithms are chosen.
     """
     if type(value) is np.ndarray:
-        return (op, value.dtype, value.shape) if is_small(value) else None
+        return (op, value.dtype.num, value.shape) if is_small(value) else None
     return None if is_array(value) else op
 
 
@@ -87,7 +87,7 @@ class KnownReduction:
         value : that of the first call.
         """
         self._proc, self._call, self._op, self._choice = proc, call, op, choice
-        self._head = array_head(value.dtype, value.shape) if is_array(value) else None
+        self._head = array_head(value.dtype.num, value.shape) if is_array(value) else None
         self._task = proc._task
         self._element = proc._task.element
         self._channel = proc._task.contexts[1]

@@ -122,7 +122,9 @@ class _Reducing:
             return self.whole(steps.step())
         result = empty(like.shape, like.dtype)
         places = [as_array(piece) for piece in pieces_of(result, steps.n)]
-        steps.post_to_all(self.own_chunk(places[steps.me]), lent=False)
+        # other processes here read the piece after the program has the result, and may change it
+        shared = len(steps.proc._task.element.tasks) > 1
+        steps.post_to_all(self.own_chunk(places[steps.me]), lent=shared)
         steps.land(places)
         for rank, part in steps.step().items():
             if as_array(part).ctypes.data != places[rank].ctypes.data:

@@ -85,6 +85,8 @@ def checked(found: Mapping[str, Any], where: str) -> Profile:
             if name in ADDED and name not in rates:
                 continue  # a file of an older version
             _positive(rates, name, f"{where}: [rates]")
+        if unknown := sorted(set(rates) - set(RATES)):
+            raise MachineError(f"{where}: [rates] {unknown[0]} is no rate; they are {', '.join(RATES)}")
     levels = found.get("levels", [])
     if not isinstance(levels, list) or not all(isinstance(level, dict) for level in levels) or len(levels) == 1:
         raise MachineError(f"{where}: [[levels]] are two tables or more, innermost first, or none")

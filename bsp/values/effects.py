@@ -204,7 +204,10 @@ class Outbox:
         pickled: bytes | None, *, borrowed: bool = False, shared: bool = False, line: SourceLine = NOWHERE,
         kept: bool = False,
     ) -> None:  # fmt: skip
-        """Queue a message, a `Send`; a small one for one process is a record, if few effects are before it."""
+        """Queue a message, as a `Send`, which has these arguments; a small one for one process as a record.
+
+        A record holds a copy, whatever `borrowed` and `shared` say.  Only the first few effects are records.
+        """
         if len(self.effects) < _FEW_MESSAGES and len(dests) == 1 and not (kept or line):
             data = message_out(tag, array, pickled)
             if data is not None:

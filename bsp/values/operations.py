@@ -18,7 +18,7 @@ import numpy as np
 
 from bsp.errors import UnknownOperation
 from bsp.values.parts import Part, read_part
-from bsp.values.payload import PLAIN, is_abstract
+from bsp.values.payload import PLAIN, as_array, is_abstract
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,9 @@ class Reduction:
             return self.ufunc(a, b, out=into, casting="unsafe")
         if self.ufunc is not None and (isinstance(a, (np.ndarray, np.generic)) or is_abstract(a)):
             result = self.ufunc(a, b)
-            return a.dtype.type(result) if isinstance(a, np.generic) else result.astype(a.dtype, copy=False)
+            if isinstance(a, np.generic):
+                return a.dtype.type(result)
+            return (result if a.ndim else as_array(result)).astype(a.dtype, copy=False)  # NumPy makes arrays () scalars
         return self.scalar(a, b)
 
     def alone(self, value: Any) -> Any:

@@ -53,7 +53,7 @@ def items_in(data: bytes | np.ndarray, dtype: np.dtype[Any], count: int) -> np.n
 
 def array_out(array: np.ndarray) -> bytes | None:
     """Return a small array of plain numbers as bytes, its dtype and shape, then its items; None for any other."""
-    return array_head(array.dtype, array.shape) + array.tobytes() if is_small(array) else None
+    return array_head(array.dtype.num, array.shape) + array.tobytes() if is_small(array) else None
 
 
 def is_small(array: np.ndarray) -> bool:
@@ -63,9 +63,12 @@ def is_small(array: np.ndarray) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def array_head(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    """Return what stands before the items of a small array as bytes."""
-    return struct.pack(f"<BB{len(shape)}q", dtype.num, len(shape), *shape)
+def array_head(number: int, shape: tuple[int, ...]) -> bytes:
+    """Return what stands before the items of a small array as bytes.
+
+    number : that of its dtype.  Dtypes may be equal and have two: `q` is another one than `l`, and stays so.
+    """
+    return struct.pack(f"<BB{len(shape)}q", number, len(shape), *shape)
 
 
 def array_in(data: bytes | bytearray) -> np.ndarray:

@@ -56,6 +56,8 @@ def test_files_of_older_versions_lack_some_rates(tmp_path: Path) -> None:
         read(write(tmp_path, GOOD + rates + "functions = -1.0\n"))
     with pytest.raises(MachineError, match=r"\[rates\] bandwidth is missing"):
         read(write(tmp_path, GOOD + rates.replace("bandwidth", "functions")))
+    with pytest.raises(MachineError, match=r"\[rates\] narow is no rate; they are blas1, .* narrow"):
+        read(write(tmp_path, GOOD + rates + "narow = 1e9\n"))
 
 
 @pytest.mark.parametrize(
