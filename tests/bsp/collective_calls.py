@@ -19,6 +19,17 @@ def call(proc: bsp.Process, name: str, algorithm: str | None, memory: np.ndarray
     return getattr(proc, name)(memory if name == "total_exchange" else mine, algorithm=algorithm)
 
 
+def check_that_its_result_is_its_own(proc: bsp.Process, name: str, algorithm: str | None) -> None:
+    """Call a collective on large arrays and change the result, at once, where others here may not yet have theirs."""
+    memory = np.arange(proc.nprocs * 20_000.0).reshape(proc.nprocs, 20_000)
+    expected = flattened(call(proc, name, algorithm, memory))
+    got = call(proc, name, algorithm, memory)
+    seen = flattened(got)
+    for array in [got] if isinstance(got, np.ndarray) else got or []:
+        array[...] = np.nan
+    assert seen == expected
+
+
 def flattened(result: Any) -> Any:
     """The numbers of a collective's result as nested lists."""
     if isinstance(result, (list, tuple)):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from math import log2
 from typing import Any
 
 import numpy as np
 import pytest
-from collective_calls import call, flattened
+from collective_calls import call, check_that_its_result_is_its_own, flattened
 from hypothesis import given
 from hypothesis import strategies as st
 from thinning import examples
@@ -69,6 +70,15 @@ def test_an_algorithm_by_hosts_has_the_result_of_one_phase(
                 again = getattr(proc, name)(values[proc.pid], root=root, algorithm="one-phase")
                 assert flattened(of_root) == flattened(again)
 
+    bsp.run(main, nprocs=nprocs, machine=machine(slots))
+
+
+@pytest.mark.parametrize(("slots", "nprocs"), [((2, 1), 3), (UNEVEN, 6)])
+@pytest.mark.parametrize(("name", "algorithm"), BY_HOSTS)
+def test_a_large_result_by_hosts_belongs_to_its_process_alone(
+    name: str, algorithm: str, slots: tuple[int, ...], nprocs: int
+) -> None:
+    main = partial(check_that_its_result_is_its_own, name=name, algorithm=algorithm)
     bsp.run(main, nprocs=nprocs, machine=machine(slots))
 
 
