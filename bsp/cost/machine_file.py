@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bsp.abstract.work import ADDED, FLOPS
 from bsp.cost.terms import OF_LEVELS, OF_MACHINE
 from bsp.errors import MachineError
 from bsp.hosts.listing import Host, in_words, placed
@@ -25,7 +24,8 @@ if TYPE_CHECKING:
 FORMAT, VERSION = "bsp-machine", 1
 READY_MADE = Path(__file__).parent / "machines"
 _ASSUMED = "gigabit"  # the ready-made machine that hosts are taken for which were not measured
-RATES = (*FLOPS, "bandwidth")
+RATES = ("blas1", "blas2", "blas3", "narrow", "triangle", "elementwise", "functions", "bandwidth")
+LATER = ("functions", "narrow", "triangle")  # rates that files of older versions lack
 
 Profile = dict[str, Any]  # the checked contents of a machine file
 
@@ -82,7 +82,7 @@ def checked(found: Mapping[str, Any], where: str) -> Profile:
     if "rates" in found:
         rates = _table(found, "rates", where)
         for name in RATES:
-            if name in ADDED and name not in rates:
+            if name in LATER and name not in rates:
                 continue  # a file of an older version
             _positive(rates, name, f"{where}: [rates]")
         if unknown := sorted(set(rates) - set(RATES)):

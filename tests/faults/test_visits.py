@@ -31,7 +31,9 @@ class Job:
         self, folder: Path, *options: str, rounds: tuple[str, ...] = ROUNDS, program: str = RING
     ) -> None:  # fmt: skip
         self.folder, self.log = folder, folder / "events.jsonl"
-        self.environment = os.environ | {"XDG_STATE_HOME": str(folder)}
+        self.lingering = folder / "lingering"  # while it is there, the job is not over before what is done to it
+        self.lingering.touch()
+        self.environment = os.environ | {"XDG_STATE_HOME": str(folder), "LINGERING": str(self.lingering)}
         words = [
             str(BIN / "bsprun"),
             "-p",
@@ -92,6 +94,7 @@ class Job:
 
     def right(self) -> bool:
         """Wait for the end; whether the output is the plain engine's."""
+        self.lingering.unlink()
         assert self.process.wait(SECONDS) == 0, self.story()
         words = [str(BIN / "bsprun"), "-p", "4", "-n", "1", RING, ROUNDS[0], "0", ROUNDS[2]]
         return (self.folder / "out").read_text() == subprocess.run(words, capture_output=True, text=True).stdout

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bsp.abstract.work import ADDED, FLOPS
 from bsp.cost import machine_file
 from bsp.cost.machine_file import READY_MADE, matching, named, of_machine, read, to_machine
 from bsp.cost.model import DEFAULT, Level, Machine
@@ -47,6 +48,11 @@ def test_a_machine_survives_being_a_profile() -> None:
     )  # fmt: skip
     assert to_machine(of_machine(deep)) == deep
     assert to_machine(None) == DEFAULT
+
+
+def test_there_is_a_rate_for_each_class_of_work() -> None:
+    assert (*FLOPS, "bandwidth") == machine_file.RATES
+    assert set(machine_file.LATER) == set(ADDED)
 
 
 def test_files_of_older_versions_lack_some_rates(tmp_path: Path) -> None:

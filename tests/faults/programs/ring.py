@@ -20,6 +20,7 @@ left = proc.coarray(words)
 state = bsp.State(kept=np.arange(4.0), x=np.linspace(proc.pid, proc.pid + 1, words), total=0.0, hidden=proc.pid)
 for k in proc.rounds(rounds, state):
     time.sleep(seconds)
+    sabotage.linger(k, rounds)
     sabotage.at(k, state)
     if k == rounds - 1:
         sabotage.await_strikes()

@@ -7,6 +7,7 @@ A script without both variables is undisturbed: that is the reference.
 
 `STRIKING` names a file that is there while strikes from outside are to come: on a busy machine the job would be over
 before them.  With several places to strike at, each has a file, with the place behind that name.
+`LINGERING` names a file that is there while somebody does what needs the job's rounds, such as a host that joins.
 """
 
 from __future__ import annotations
@@ -42,6 +43,13 @@ def await_strikes(place: str = "") -> None:
         for _ in range(1000):
             pass
         time.sleep(0.0005)
+
+
+def linger(k: int, rounds: int) -> None:
+    """Let a round of the second half take a second, unless nobody needs it any more."""
+    until = time.monotonic() + 1
+    while k >= rounds // 2 and os.path.exists(os.environ.get("LINGERING", "")) and time.monotonic() < until:
+        time.sleep(0.01)
 
 
 def _first(part: str, k: int) -> bool:
