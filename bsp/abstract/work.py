@@ -43,7 +43,8 @@ class Flops(TypedDict, total=False):
 FLOPS = tuple(Flops.__annotations__)
 
 
-# classes that machine files of older versions lack, as shares of others (measured with OpenBLAS 0.3 on AVX2)
+# what stands for the rates that machine files of older versions lack: shares of other classes.  Those of the last two
+# were measured for 32 columns with OpenBLAS 0.3 on AVX2; wider vectors make them too short.
 ADDED: dict[str, dict[str, float]] = {
     "functions": {"elementwise": 1},
     "narrow": {"blas2": 0.42, "blas3": 0.58},

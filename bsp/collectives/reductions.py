@@ -122,9 +122,9 @@ class _Reducing:
             return self.whole(steps.step())
         result = empty(like.shape, like.dtype)
         places = [as_array(piece) for piece in pieces_of(result, steps.n)]
-        # other processes here read the piece after the program has the result, and may change it
-        shared = len(steps.proc._task.element.tasks) > 1
-        steps.post_to_all(self.own_chunk(places[steps.me]), lent=shared)
+        # the piece lies in the result, which this process may change before others here have read it
+        others_here = len(steps.proc._task.element.tasks) > 1
+        steps.post_to_all(self.own_chunk(places[steps.me]), lent=others_here)
         steps.land(places)
         for rank, part in steps.step().items():
             if as_array(part).ctypes.data != places[rank].ctypes.data:

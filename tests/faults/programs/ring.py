@@ -1,6 +1,7 @@
 """A deterministic iteration with everything that a newcomer must be given: ring.py ROUNDS SECONDS WORDS [anything]
 
-Its last round waits for whoever strikes it from outside (sabotage.py).
+Its last round waits for whoever strikes it from outside, and rounds of its second half take a second while somebody
+needs them (sabotage.py).
 
 A State, a coarray with puts, an allreduce, proc.rng, text of several processes, and a value that
 nobody is told before the end.  Rounds sleep SECONDS; each puts WORDS words.
