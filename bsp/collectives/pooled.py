@@ -16,8 +16,8 @@ import numpy as np
 from bsp.collectives.steps import give_record, give_to_all, pickled
 from bsp.engine.task import Call
 from bsp.errors import ShapeError
-from bsp.transport.compiled import prefixes_of_plain, tree_of_plain
-from bsp.values.operations import Prefixes, Reduction, combine
+from bsp.transport.compiled import prefixes_of_plain, tree_of_plain, tree_of_small
+from bsp.values.operations import Prefixes, Reduction, combine, keeps
 from bsp.values.payload import NUMBERS, PLAIN, array_head, dumps, is_array, is_small
 from bsp.values.records import ARRAY
 
@@ -79,7 +79,7 @@ def alike(value: Any, op: str) -> Any:
 class KnownReduction:
     """All calls of a collective on one process that are `alike`: a superstep each."""
 
-    __slots__ = ("_call", "_channel", "_choice", "_element", "_head", "_op", "_proc", "_scalar", "_task")
+    __slots__ = ("_call", "_channel", "_choice", "_element", "_head", "_op", "_proc", "_scalar", "_small", "_task")
 
     def __init__(self, proc: Process, call: Call, op: Reduction, choice: Choice, value: Any) -> None:
         """Keep what the calls have in common: their boundary, their operation, and the choice of their algorithm.
@@ -88,6 +88,7 @@ class KnownReduction:
         """
         self._proc, self._call, self._op, self._choice = proc, call, op, choice
         self._head = array_head(value.dtype.num, value.shape) if is_array(value) else None
+        self._small = _same_form(value, op) if self._head is not None and proc.nprocs > 1 else None
         self._task = proc._task
         self._element = proc._task.element
         self._channel = proc._task.contexts[1]
@@ -103,6 +104,10 @@ class KnownReduction:
                 pool.plain = tree_of_plain(pool.packed, self._scalar)
             if pool.plain is not NotImplemented:
                 return pool.plain
+        if self._small is not None and not pool.shared:
+            found = tree_of_small(pool.given, *self._small)
+            if found is not NotImplemented:
+                return found
         return self._combined(pool, count)
 
     def first(self, value: Any, count: int) -> Any:
@@ -136,6 +141,15 @@ class KnownReduction:
             return pool_combined(pool, self._op, count, pool.take())
         except (TypeError, ValueError, OverflowError) as wrong:
             raise no_fit(self._proc, self._call.text, wrong) from wrong
+
+
+def _same_form(array: np.ndarray, op: Reduction) -> tuple[np.ufunc, bytes, tuple[int, ...], np.dtype[Any]] | None:
+    """Return how `tree_of_small` combines small arrays like this one, or None if their sum has another form."""
+    dtype = array.dtype
+    if op.ufunc is None or not array.ndim or not keeps(op.name, dtype):
+        return None
+    result = op.ufunc(np.empty(0, dtype), np.empty(0, dtype)).dtype
+    return (op.ufunc, array_head(dtype.num, array.shape), array.shape, dtype) if result is dtype else None
 
 
 def no_fit(proc: Process, text: str, wrong: Exception) -> ShapeError:

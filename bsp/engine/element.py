@@ -47,7 +47,7 @@ from bsp.transport.base import Solo, Transport
 from bsp.transport.compiled import COMPILED, end_superstep, pack
 from bsp.values.blocks import Blocks
 from bsp.values.effects import Effect, Get, Outbox, Put, PutEach, Row, Send, effect_of
-from bsp.values.payload import array_in, received
+from bsp.values.payload import received
 from bsp.values.records import ASK, COPIED, KINDS, Record
 
 if TYPE_CHECKING:
@@ -570,9 +570,6 @@ class Element:
 
         Those that have come as records are bytes; a bytearray is an array's (`bsp.values.payload.array_out`).
         """
-        for source, value in values.items():
-            if type(value) is bytearray:
-                values[source] = array_in(value)
         if self.pool is None:
             self.pool = Pool(len(self.tasks), values)
         else:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bsp.values.effects import Row
-from bsp.values.payload import Packed
+from bsp.values.payload import Packed, array_in
 
 
 class Pool:
@@ -21,27 +21,39 @@ class Pool:
 
     Who takes values that can change from it calls `take`, which says whether nobody else does so after it.
 
-    packed : values for all, by source, in the order of the pids.  rows : values for each, likewise.
+    given : values for all, by source, in the order of the pids; an array that came as a record may be a bytearray.
+    rows : values for each, likewise.
     shared : whether several processes read the pool.
     plain : the values for all combined, or all their prefixes, where nobody can change them; None before.
     """
 
-    __slots__ = ("_made", "_readers", "packed", "plain", "rows", "shared")
+    __slots__ = ("_made", "_packed", "_readers", "given", "plain", "rows", "shared")
 
-    def __init__(self, readers: int, packed: dict[int, Packed]) -> None:
-        self.packed = packed
+    def __init__(self, readers: int, given: dict[int, Packed | bytearray]) -> None:
+        self.given = given
+        self._packed: dict[int, Packed] | None = None
         self.rows: list[Row] = []
         self.shared = readers > 1
         self.plain: Any = None
         self._readers = readers
         self._made: dict[Any, Any] = {}
 
-    def add(self, values: Mapping[int, Packed]) -> None:
+    def add(self, values: Mapping[int, Packed | bytearray]) -> None:
         """Add values for all, by source."""
-        behind = not self.packed or next(reversed(self.packed)) < next(iter(values))
-        self.packed.update(values)
+        behind = not self.given or next(reversed(self.given)) < next(iter(values))
+        self.given.update(values)
         if not behind:
-            self.packed = dict(sorted(self.packed.items()))
+            self.given = dict(sorted(self.given.items()))
+
+    @property
+    def packed(self) -> dict[int, Packed]:
+        """The values for all, by source, arrays as arrays; to be read when all have been added."""
+        if self._packed is None:
+            self._packed = {
+                source: array_in(value) if isinstance(value, bytearray) else value
+                for source, value in self.given.items()
+            }
+        return self._packed
 
     def take(self) -> bool:
         """Count that one more process reads the values; return whether it is the last, to which they belong."""

@@ -23,6 +23,7 @@ else:
             read,
             read_asked,
             tree_of_plain,
+            tree_of_small,
         )
 
         COMPILED = True
@@ -52,6 +53,16 @@ if not COMPILED:
         """
         return NotImplemented
 
+    def tree_of_small(
+        given: dict[int, Any], function: Any, head: bytes, shape: tuple[int, ...], dtype: Any, /
+    ) -> Any:  # fmt: skip
+        """Return NotImplemented: arrays are combined in Python (`bsp.values.operations.combine`).
+
+        In C: the values combined in the tree of D3, if all are arrays that begin with `head`, so have this dtype and
+        shape, with axes; NotImplemented if not, or if they do not combine.
+        """
+        return NotImplemented
+
     def prefixes_of_plain(packed: dict[int, Any], function: Any, least: int, /) -> Any:
         """Return NotImplemented; in C, a list of the first `least`, least + 1, ... values combined.
 
@@ -62,5 +73,5 @@ if not COMPILED:
 
 __all__ = [
     "COMPILED", "apply", "arranged", "copy", "end_superstep", "fill", "pack", "prefixes_of_plain", "read",
-    "read_asked", "tree_of_plain",
+    "read_asked", "tree_of_plain", "tree_of_small",
 ]  # fmt: skip

@@ -28,6 +28,7 @@ def is_abstract(value: Any) -> bool:
 # the types of most values that are no arrays: a value is looked at no further than its type
 NUMBERS = frozenset({bool, int, float, complex})
 PLAIN = NUMBERS | {str, bytes, type(None)}
+_OBJECTS = PLAIN | {tuple, list, dict}
 
 
 def is_array(value: Any) -> bool:
@@ -35,7 +36,7 @@ def is_array(value: Any) -> bool:
     kind = type(value)
     if kind is np.ndarray:
         return not value.dtype.hasobject
-    return kind not in PLAIN and is_abstract(value) and not value.is_scalar
+    return kind not in _OBJECTS and is_abstract(value) and not value.is_scalar
 
 
 def as_array(value: Any, dtype: Any = None) -> np.ndarray:
@@ -67,13 +68,14 @@ def array_head(number: int, shape: tuple[int, ...]) -> bytes:
     """Return what stands before the items of a small array as bytes.
 
     number : that of its dtype.  Dtypes may be equal and have two: `q` is another one than `l`, and stays so.
+    Its length is a multiple of 8 bytes, so that the items are aligned where it is.
     """
-    return struct.pack(f"<BB{len(shape)}q", number, len(shape), *shape)
+    return struct.pack(f"<BB6x{len(shape)}q", number, len(shape), *shape)
 
 
 def array_in(data: bytes | bytearray) -> np.ndarray:
     """Return the array of `array_out`, in memory of its own."""
-    start = 2 + 8 * data[1]
+    start = 8 + 8 * data[1]
     dtype, shape = _described(bytes(data[:start]))
     return np.ndarray(shape, dtype, data, start).copy()
 
@@ -81,7 +83,7 @@ def array_in(data: bytes | bytearray) -> np.ndarray:
 @lru_cache(maxsize=1024)
 def _described(head: bytes) -> tuple[np.dtype[Any], tuple[int, ...]]:
     """Return the dtype and the shape of `array_head`."""
-    return _SINGLE[head[0]], struct.unpack_from(f"<{head[1]}q", head, 2)
+    return _SINGLE[head[0]], struct.unpack_from(f"<{head[1]}q", head, 8)
 
 
 _SINGLE: dict[int, np.dtype[Any]] = {dtype.num: dtype for dtype in map(np.dtype, "?bhilqBHILQefdgFDG")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 from fractions import Fraction
@@ -616,3 +617,22 @@ def test_a_choice_is_priced_as_the_run_is_predicted(name: str, algorithm: str, n
 
     predicted = bsp.predict(main, nprocs=nprocs, elements=nprocs, machine=machine, abstract=True)
     assert priced / machine.r == pytest.approx(sum(row["seconds"] for row in predicted), rel=0.02)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+@pytest.mark.parametrize("op", ["add", "logical_and", "min"])
+@pytest.mark.parametrize("dtype", ["f8", "?", "i2", "g", "c16"])
+def test_small_arrays_are_reduced_alike_in_every_call(run: Any, op: str, dtype: str, nprocs: int) -> None:
+    def main(proc: bsp.Process) -> None:
+        mine = (np.arange(6).reshape(2, 3) * (proc.pid + 1) % 5).astype(dtype)
+        first = proc.allreduce(mine, op)
+        for _ in range(3):
+            found = proc.allreduce(mine, op)
+            assert found.dtype == first.dtype and np.array_equal(found, first)  # the padding of `g` is arbitrary
+            found += found  # it belongs to this process alone
+        proc.sync()
+        with np.errstate(over="raise"), contextlib.suppress(FloatingPointError):
+            proc.allreduce(np.full(3, np.finfo(float).max))
+            assert nprocs == 1, "an overflow is reported"
+
+    run(main, nprocs=nprocs)

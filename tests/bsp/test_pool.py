@@ -156,7 +156,7 @@ def test_small_supersteps_meet_others_that_are_not(run: Any, nprocs: int) -> Non
 def test_the_last_reader_of_a_pool_owns_it() -> None:
     pool = Pool(3, {})
     given: dict[int, Packed] = {0: b"a", 1: np.ones(2)}
-    pool.packed |= given
+    pool.add(given)
     assert pool.shared and [pool.take() for _ in range(3)] == [False, False, True]
     assert not Pool(1, {}).shared and Pool(1, {}).take()
 

@@ -27,9 +27,9 @@ from bsp.transport.mpi import MpiTransport
 from bsp.transport.packet import Packet
 from bsp.values import records
 from bsp.values.effects import Send
-from bsp.values.operations import KNOWN, Prefixes, combine, number_of, operation
+from bsp.values.operations import KNOWN, Prefixes, combine, keeps, number_of, operation
 from bsp.values.parts import description
-from bsp.values.payload import array_out
+from bsp.values.payload import array_head, array_out, is_small
 from bsp.values.records import ARRAY, ASK, COMBINE, COPIED, LENT, MESSAGE, PUT, VALUE, address_of, message_out
 from bsp.values.region import Region
 
@@ -372,6 +372,41 @@ def test_trees_of_numbers_give_the_bytes_of_combine(values: list[Any], name: str
 
 
 @needs_c
+@given(
+    hnp.arrays(hnp.scalar_dtypes(), hnp.array_shapes(max_dims=3, min_side=0, max_side=4)).filter(is_small),
+    st.integers(1, 9),
+    st.sampled_from(["add", "multiply", "max", "and"]),
+)
+def test_trees_of_small_arrays_give_the_bytes_of_combine(array: np.ndarray, count: int, name: str) -> None:
+    op, dtype = KNOWN[name], array.dtype
+    values = [np.roll(array, k) for k in range(count)]
+    given = {pid: bytearray(array_out(value) or b"") for pid, value in enumerate(values)}
+    head = array_head(dtype.num, array.shape)
+    with np.errstate(all="ignore"):
+        found = compiled.tree_of_small(given, op.ufunc, head, array.shape, dtype)
+        if not keeps(name, dtype):
+            assert found is NotImplemented or count == 1 or found.dtype != dtype
+            return
+        expected = combine(values, op)
+        if count > 1 and op.ufunc(array, array).dtype == dtype:
+            assert (found.dtype, found.shape, found.tobytes()) == (dtype, array.shape, expected.tobytes())
+            assert found.flags.owndata and found.flags.writeable
+    assert all(value == bytearray(array_out(values[pid]) or b"") for pid, value in given.items())  # nothing is changed
+    for other in (b"", b"1", head[:-1], bytearray(array_out(array[None]) or b""), array):
+        damaged = {**given, count - 1: bytearray(other) if isinstance(other, bytes) else other}
+        assert compiled.tree_of_small(damaged, op.ufunc, head, array.shape, dtype) is NotImplemented
+
+
+@needs_c
+def test_arrays_shorter_than_their_form_are_for_python() -> None:
+    head = array_head(np.dtype(float).num, (3,))
+    given = {0: bytearray(head + bytes(23)), 1: bytearray(head + bytes(24))}
+    assert compiled.tree_of_small(given, np.add, head, (3,), np.dtype(float)) is NotImplemented
+    with pytest.raises(TypeError, match="begin with bytes"):
+        compiled.tree_of_small(given, np.add, None, (3,), np.dtype(float))
+
+
+@needs_c
 def test_other_values_are_for_python() -> None:
     for packed in ({0: pickle.dumps([1]), 1: pickle.dumps([2])}, {0: np.ones(2), 1: np.ones(2)}, {0: b"no pickle"}, {}):
         assert compiled.tree_of_plain(packed, operator.add) is NotImplemented
@@ -380,6 +415,7 @@ def test_other_values_are_for_python() -> None:
     assert compiled.tree_of_plain(mixed, operator.add) is NotImplemented
     with pytest.raises(TypeError):
         compiled.tree_of_plain([1], operator.add)
+    assert compiled.tree_of_small({}, np.add, b"", (1,), np.dtype(float)) is NotImplemented
     with pytest.raises(ValueError, match="prefixes of 0"):
         compiled.prefixes_of_plain({}, operator.add, 0)
 

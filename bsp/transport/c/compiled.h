@@ -136,6 +136,7 @@ PyObject *read_slots(PyObject *self, PyObject *args);
 PyObject *copy(PyObject *self, PyObject *args);
 PyObject *prefixes_of_plain(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tree_of_plain(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *tree_of_small(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *end_superstep(PyObject *self, PyObject *const *args, Py_ssize_t count);
 
 /* Names of attributes; `intern_names` makes them before anything else is called.  It returns 0, or -1 with an exception. */

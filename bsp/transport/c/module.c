@@ -26,6 +26,7 @@ static PyMethodDef functions[] = {
     {"prefixes_of_plain", (PyCFunction)(void (*)(void))prefixes_of_plain, METH_FASTCALL,
      "operations.Prefixes of plain values in C."},
     {"tree_of_plain", (PyCFunction)(void (*)(void))tree_of_plain, METH_FASTCALL, "operations.combine of plain values in C."},
+    {"tree_of_small", (PyCFunction)(void (*)(void))tree_of_small, METH_FASTCALL, "operations.combine of small arrays in C."},
     {"end_superstep", (PyCFunction)(void (*)(void))end_superstep, METH_FASTCALL, "Element._end_superstep in C."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,9 +1,14 @@
-/* The tree of D3 over values of Python's own types, which numbers given to all mostly are.  The reference is
- * bsp/values/operations.py: combine.
+/* The tree of D3 over values of Python's own types, which numbers given to all mostly are, and over small arrays of one dtype
+ * and shape.  The reference is bsp/values/operations.py: combine.
  */
 #include "compiled.h"
 
-static PyObject *loads; /* of pickle */
+static PyObject *loads, *ndarray; /* of pickle, of NumPy */
+
+/* What small arrays have in common: the bytes before their items, and what these say. */
+typedef struct {
+    PyObject *head, *shape, *dtype;
+} Form;
 
 /* Return whether a value is of a type whose values cannot change. */
 static int is_plain(PyObject *value)
@@ -28,6 +33,26 @@ static Py_ssize_t unpickle(PyObject *packed, PyObject **values)
             return found - 1;
     }
     return found;
+}
+
+/* Make arrays of the bytes in a dictionary, in that memory; return how many there are, fewer if some value is no array of the
+ * form, -1 with an exception.
+ */
+static Py_ssize_t view(PyObject *packed, const Form *form, PyObject **values)
+{
+    PyObject *source, *data, *offset = PyLong_FromSsize_t(PyBytes_GET_SIZE(form->head));
+    Py_ssize_t at = 0, found = 0;
+    while (offset && PyDict_Next(packed, &at, &source, &data)) {
+        if (!PyByteArray_CheckExact(data) || PyByteArray_GET_SIZE(data) < PyBytes_GET_SIZE(form->head)
+            || memcmp(PyByteArray_AS_STRING(data), PyBytes_AS_STRING(form->head), PyBytes_GET_SIZE(form->head)))
+            break;
+        PyObject *arguments[] = {form->shape, form->dtype, data, offset};
+        values[found] = PyObject_Vectorcall(ndarray, arguments, 4, NULL);
+        if (!values[found++])
+            Py_CLEAR(offset);
+    }
+    Py_XDECREF(offset);
+    return offset ? found : -1;
 }
 
 /* Call the function with two values. */
@@ -57,7 +82,7 @@ typedef struct {
     PyObject **memory;
 } Tree;
 
-static int make_tree(Tree *tree, PyObject *packed)
+static int make_tree(Tree *tree, PyObject *packed, const Form *form)
 {
     tree->count = PyDict_GET_SIZE(packed);
     tree->room = 2 * tree->count + 65; /* each level has at most half of the one below, and one more */
@@ -67,7 +92,8 @@ static int make_tree(Tree *tree, PyObject *packed)
         return -1;
     }
     tree->blocks[0] = tree->memory;
-    return unpickle(packed, tree->memory) == tree->count && tree->count ? 0 : -1;
+    Py_ssize_t read = form ? view(packed, form, tree->memory) : unpickle(packed, tree->memory);
+    return read == tree->count && read ? 0 : -1;
 }
 
 /* Combine all values; return 0, or -1 with an exception. */
@@ -115,29 +141,34 @@ static PyObject *prefixes_of(const Tree *tree, PyObject *function, Py_ssize_t le
     return list;
 }
 
-/* Check the arguments, a dictionary, a function and perhaps a number, and find `loads`; return 0, or -1 with an exception. */
+/* Find a function or a type once; return 0, or -1 with an exception. */
+static int find(PyObject **place, const char *module, const char *name)
+{
+    PyObject *found = *place ? NULL : PyImport_ImportModule(module);
+    if (found)
+        *place = PyObject_GetAttrString(found, name);
+    Py_XDECREF(found);
+    return *place ? 0 : -1;
+}
+
+/* Check that the arguments are a dictionary and so many more; return 0, or -1 with an exception. */
 static int check_arguments(PyObject *const *args, Py_ssize_t count, Py_ssize_t wanted)
 {
     if (count != wanted || !PyDict_CheckExact(args[0])) {
         PyErr_Format(PyExc_TypeError, "a dictionary and %zd more arguments, not %zd", wanted - 1, count);
         return -1;
     }
-    if (!loads) {
-        PyObject *pickle = PyImport_ImportModule("pickle");
-        loads = pickle ? PyObject_GetAttrString(pickle, "loads") : NULL;
-        Py_XDECREF(pickle);
-    }
-    return loads ? 0 : -1;
+    return find(&loads, "pickle", "loads") || find(&ndarray, "numpy", "ndarray") ? -1 : 0;
 }
 
 /* Return the tree's last value, or with least > 0 the prefixes of at least so many values; NotImplemented if the values are not
- * plain, or do not combine: then the reference says what is wrong.
+ * plain, or not arrays of the form, or do not combine: then the reference says what is wrong.
  */
-static PyObject *combined(PyObject *values, PyObject *function, Py_ssize_t least)
+static PyObject *combined(PyObject *values, PyObject *function, Py_ssize_t least, const Form *form)
 {
     Tree tree = {.count = 0};
     PyObject *packed = Py_NewRef(values), *result = NULL;
-    if (!make_tree(&tree, packed) && !grow(&tree, function))
+    if (!make_tree(&tree, packed, form) && !grow(&tree, function))
         result = least ? prefixes_of(&tree, function, least) : Py_NewRef(tree.blocks[tree.levels - 1][0]);
     if (!result && (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_Exception))) {
         PyErr_Clear();
@@ -152,7 +183,17 @@ static PyObject *combined(PyObject *values, PyObject *function, Py_ssize_t least
 
 PyObject *tree_of_plain(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count)
 {
-    return check_arguments(args, count, 2) ? NULL : combined(args[0], args[1], 0);
+    return check_arguments(args, count, 2) ? NULL : combined(args[0], args[1], 0, NULL);
+}
+
+PyObject *tree_of_small(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count)
+{
+    if (check_arguments(args, count, 5))
+        return NULL;
+    if (!PyBytes_CheckExact(args[2]) || !PyTuple_CheckExact(args[3]))
+        return PyErr_Format(PyExc_TypeError, "small arrays begin with bytes, and have a shape");
+    Form form = {args[2], args[3], args[4]};
+    return combined(args[0], args[1], 0, &form);
 }
 
 PyObject *prefixes_of_plain(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count)
@@ -162,5 +203,5 @@ PyObject *prefixes_of_plain(PyObject *Py_UNUSED(self), PyObject *const *args, Py
     Py_ssize_t least = PyLong_AsSsize_t(args[2]);
     if (least < 1)
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "prefixes of %zd values", least);
-    return combined(args[0], args[1], least);
+    return combined(args[0], args[1], least, NULL);
 }
