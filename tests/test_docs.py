@@ -190,6 +190,19 @@ def test_relative_links_point_to_what_exists(page: Path) -> None:
         assert not anchor or anchor in anchors(target), f"{link} of {name_of(page)}"
 
 
+def columns(row: str) -> int:
+    """The columns of a table's row; a bar in code is text."""
+    return len(re.findall(r"(?<!\\)\|", re.sub(r"`[^`]*`", "code", row))) - 1
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_line_below_the_head_of_a_table_has_its_columns(page: Path) -> None:
+    lines = page.read_text().splitlines()
+    for head, below in zip(lines, lines[1:], strict=False):
+        if head.startswith("|") and re.fullmatch(r"\|( ?:?-+:? ?\|)+", below):
+            assert columns(head) == columns(below), head  # or it is shown as text
+
+
 def test_every_page_is_in_a_table_of_contents() -> None:
     listed = {DOCS / "index.md"}
     for page in PAGES[2:]:
