@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from bsp.cost.prediction.predict import Prediction, predict
     from bsp.errors import (
         BoundaryInImport,
+        BoundaryInOnce,
         BspError,
         CannotMove,
         CannotSend,
@@ -84,11 +85,12 @@ _HOMES = {
     "cost.model": ("Machine",),
     "cost.prediction.predict": ("Prediction", "predict"),
     "errors": (
-        "BoundaryInImport", "BspError", "CannotMove", "CannotSend", "CastError", "CollectiveMistake", "EffectsLost",
-        "Forked", "GetOutOfRange", "LaunchError", "LocalMistake", "MachineError", "NoInput", "NoRoom", "NoSuchProcess",
-        "Nondeterminism", "NotReady", "NotRegistered", "Overlap", "ProcessExited", "ProcessFailed", "PutOutOfRange",
-        "RegistrationMismatch", "ScheduleDependence", "SessionEnded", "ShapeError", "SyncMismatch", "TraceError",
-        "TransferMismatch", "Undeclared", "UnknownAlgorithm", "UnknownOperation", "ValueNeeded", "WrongThread",
+        "BoundaryInImport", "BoundaryInOnce", "BspError", "CannotMove", "CannotSend", "CastError", "CollectiveMistake",
+        "EffectsLost", "Forked", "GetOutOfRange", "LaunchError", "LocalMistake", "MachineError", "NoInput", "NoRoom",
+        "NoSuchProcess", "Nondeterminism", "NotReady", "NotRegistered", "Overlap", "ProcessExited", "ProcessFailed",
+        "PutOutOfRange", "RegistrationMismatch", "ScheduleDependence", "SessionEnded", "ShapeError", "SyncMismatch",
+        "TraceError", "TransferMismatch", "Undeclared", "UnknownAlgorithm", "UnknownOperation", "ValueNeeded",
+        "WrongThread",
     ),
     "expecting": ("expect",),
     "pending": ("Pending",),
@@ -102,13 +104,13 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "BoundaryInImport", "BspError", "CannotMove", "CannotSend", "CastError", "Coarray", "CollectiveMistake",
-    "EffectsLost", "Forked", "GetOutOfRange", "LaunchError", "LocalMistake", "Machine", "MachineError", "Message",
-    "NoInput", "NoRoom", "NoSuchProcess", "Nondeterminism", "NotReady", "NotRegistered", "Overlap", "Pending",
-    "Prediction", "Process", "ProcessExited", "ProcessFailed", "PutOutOfRange", "RegistrationMismatch",
-    "ScheduleDependence", "Session", "SessionEnded", "ShapeError", "State", "SyncMismatch", "TraceError",
-    "TransferMismatch", "Undeclared", "UnknownAlgorithm", "UnknownOperation", "ValueNeeded", "WrongThread", "expect",
-    "parallel", "predict", "process", "run",
+    "BoundaryInImport", "BoundaryInOnce", "BspError", "CannotMove", "CannotSend", "CastError", "Coarray",
+    "CollectiveMistake", "EffectsLost", "Forked", "GetOutOfRange", "LaunchError", "LocalMistake", "Machine",
+    "MachineError", "Message", "NoInput", "NoRoom", "NoSuchProcess", "Nondeterminism", "NotReady", "NotRegistered",
+    "Overlap", "Pending", "Prediction", "Process", "ProcessExited", "ProcessFailed", "PutOutOfRange",
+    "RegistrationMismatch", "ScheduleDependence", "Session", "SessionEnded", "ShapeError", "State", "SyncMismatch",
+    "TraceError", "TransferMismatch", "Undeclared", "UnknownAlgorithm", "UnknownOperation", "ValueNeeded",
+    "WrongThread", "expect", "parallel", "predict", "process", "run",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # type checkers read the imports above, and report names that do not exist

@@ -80,6 +80,10 @@ class BoundaryInImport(LocalMistake, RuntimeError):
     """A boundary, or `bsp.process()`, in a module while it is imported: modules are shared between processes."""
 
 
+class BoundaryInOnce(LocalMistake, RuntimeError):
+    """A boundary inside a call of `once`, in cloned execution: clones that do not make the call would miss it."""
+
+
 class WrongThread(LocalMistake, RuntimeError):
     """A boundary called by a thread that the process has started: only the process itself ends its supersteps."""
 

@@ -166,7 +166,7 @@ class Process:
         Cost: L, and g·h for what was issued.
         Raises SyncMismatch, RegistrationMismatch, ProcessFailed or ProcessExited, the same on every process, if
         not every process reaches this call; each later boundary raises it again (B6).
-        Raises BoundaryInImport, WrongThread or Forked if this is no place for a boundary.
+        Raises BoundaryInImport, BoundaryInOnce, WrongThread or Forked if this is no place for a boundary.
         """
         if label is not None:
             self._task.label = label
@@ -421,8 +421,10 @@ class Process:
         """Call `call()` for an effect outside the program, such as writing a file or reading a clock; return its value.
 
         Without clones it is a plain call.  With clones one clone of this process makes it, and all of them get its
-        value.  It is called again only if the clone that called it died before its value was known: at least once,
-        that is.  Not called in a run without values (`bsprun --predict --abstract`), where it returns None.
+        value, or its exception.  It is called again only if the clone that called it died before its value was known:
+        at least once, that is.  Not called in a run without values (`bsprun --predict --abstract`), where it returns
+        None.
+        Raises, with clones: CannotSend if the value cannot be pickled, BoundaryInOnce if the call contains a boundary.
         """
         element = self._task.element
         if element.abstract is not None:

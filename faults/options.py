@@ -247,6 +247,8 @@ def start(parser: Any, options: argparse.Namespace, job: Launch) -> int | None:
             f"--hang-limit {options.hang_limit:g}: {_BEATS * beat:g} s or more; "
             f"each of {count} elements gives a sign of life every {beat:g} s"
         )
+    if options.listen is not None and not 0 <= options.listen < 1 << 16:
+        parser.error(f"--listen {options.listen}: ports are 0 (any that is free) to 65535")
     limits = Limits(
         tail_limit=options.tail_limit or 5.0,
         hang_limit=options.hang_limit or max(10.0, _BEATS * beat),

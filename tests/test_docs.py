@@ -10,6 +10,7 @@ from __future__ import annotations
 import doctest
 import functools
 import importlib
+import itertools
 import os
 import re
 import shutil
@@ -198,7 +199,7 @@ def columns(row: str) -> int:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_the_line_below_the_head_of_a_table_has_its_columns(page: Path) -> None:
     lines = page.read_text().splitlines()
-    for head, below in zip(lines, lines[1:], strict=False):
+    for head, below in itertools.pairwise(lines):
         if head.startswith("|") and re.fullmatch(r"\|( ?:?-+:? ?\|)+", below):
             assert columns(head) == columns(below), head  # or it is shown as text
 

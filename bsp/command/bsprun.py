@@ -235,7 +235,10 @@ def _check(parser: Parser, options: argparse.Namespace, program: list[str]) -> N
     if options.profile is not None:
         if options.predict or options.check or _nonstop().asked(options):
             parser.error("--profile goes with a plain run: without --predict, --check, --clones and --checkpoint")
-        os.makedirs(options.profile, exist_ok=True)
+        try:
+            os.makedirs(options.profile, exist_ok=True)
+        except OSError as error:
+            parser.error(f"--profile '{options.profile}': cannot be made: {error.strerror}")
     for name in ("trace", "report"):
         path = getattr(options, name)
         if path is not None:

@@ -31,7 +31,7 @@ from bsp.hosts.processes import GRACE, end
 
 BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 MOST_ELEMENTS_A_CORE = 64
-_ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # signals by which somebody asks a job to end
+ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)  # by which somebody asks a job to end
 _LAST_WORDS = 10.0  # seconds that elements have to say the rest when the job has failed
 
 
@@ -220,7 +220,7 @@ def _to_its_end(
         return Outcome(ending.status, ending.said)
     if isinstance(desk, Links) and desk.lost_hosts:
         return Outcome(1, f"bsprun: error: {_silence(job, desk)}\n")
-    if code < 0 and (-code in _ASKED or not single):
+    if code < 0 and (-code in ASKED or not single):
         # MPI's launcher may abort or crash when its processes do, before it has told of their end
         crashed = -code in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS)
         why, advice = _without_mpi(job, desk, told) if crashed else ("", "")
@@ -306,7 +306,7 @@ def _silence(job: Launch, links: Links) -> str:
 def _signalled(number: int, why: str, advice: str) -> Outcome:
     """Return the outcome of a job ended by a signal: to bsprun, which has printed so, or to MPI's launcher."""
     said = f"{why}bsprun: error: the job was ended by {_name_of(number)}{advice}\n"
-    return Outcome(128 + number, "" if number in _ASKED else said)
+    return Outcome(128 + number, "" if number in ASKED else said)
 
 
 def _status_of(code: int) -> int:
@@ -358,7 +358,7 @@ def _watch(
 
     # only the main thread may watch signals; bsp.run may be called from another one
     main = threading.current_thread() is threading.main_thread()
-    watched = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP] if main else []
+    watched = ASKED if main else ()
     kept = {number: signal.signal(number, forward) for number in watched}
     try:
         code = child.wait() if desk is None else _attend(child, desk)

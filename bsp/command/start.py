@@ -21,7 +21,8 @@ def main() -> None:
     keeper = settings.get("keeper")
     if keeper is not None and not _alive(keeper):
         os._exit(1)  # bsprun died before this process was set to die with it
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # bsprun handles Ctrl-C for all
+    for number in (signal.SIGINT, signal.SIGQUIT):  # of a terminal: bsprun handles them for all
+        signal.signal(number, signal.SIG_IGN)
     lifeline = None
     if settings.get("lifeline") is not None:
         from bsp.hosts.lifeline import Lifeline

@@ -74,5 +74,5 @@ class Console:
         if raw is not None:
             raw.write(text)
         else:
-            stream.write(text.decode("utf-8", "replace"))
+            stream.write(text.decode(getattr(stream, "encoding", None) or "utf-8", "replace"))
         stream.flush()

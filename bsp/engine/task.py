@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, TextIO
 
-from bsp.errors import BoundaryInImport, BspError, EffectsLost, Forked, WrongThread
+from bsp.errors import BoundaryInImport, BoundaryInOnce, BspError, EffectsLost, Forked, WrongThread
 from bsp.interpreter import turns
 from bsp.interpreter.belongings import Belongings
 from bsp.interpreter.generators import GlobalStreams
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from bsp.processes import Process
 
 IN_CHILD = None  # the value of an element's `thread` in a child made by os.fork
+IN_ONCE = -1  # its value while a clone makes a call of `once`
 RUNNING, WAITING, RETURNED, RAISED = "running", "waiting", "returned", "raised"
 
 # Python's table of module locks, empty unless an import is under way: frames are searched for an import only then,
@@ -126,7 +127,8 @@ class Task:
         stdout: TextIO = sys.stdout
         if pid != 0 or element.checking or element.recovery is not None:
             self.text = _Text()
-            stdout = io.TextIOWrapper(self.text, encoding="utf-8", errors="replace", write_through=True)
+            encoding, errors = getattr(stdout, "encoding", None), getattr(stdout, "errors", None)  # as process 0's
+            stdout = io.TextIOWrapper(self.text, encoding or "utf-8", errors or "replace", write_through=True)
         self.streams = GlobalStreams(seed, pid)
         self.own = Belongings(main, self.streams, stdout, sys.stdin if pid == 0 else _NO_INPUT)
 
@@ -244,7 +246,8 @@ class Task:
         """Wait until every process waits at this boundary and its effects are delivered; return the largest hint (B1).
 
         Raises the job's failure if there is one, before or after the wait (B6).
-        Raises BoundaryInImport, NotRegistered, WrongThread or Forked if the caller may not end supersteps.
+        Raises BoundaryInImport, BoundaryInOnce, NotRegistered, WrongThread or Forked if the caller may not end
+        supersteps.
         """
         if _importing_now:
             refuse_in_import(call.text, sys._getframe(1), self.pid)
@@ -256,6 +259,11 @@ class Task:
                 raise Forked(
                     f"{call.text} at {here()} in a child that process {self.pid} has made by os.fork: only the process "
                     f"itself ends its supersteps (superstep {element.superstep}); let the child end by os._exit"
+                )
+            if element.thread == IN_ONCE:
+                raise BoundaryInOnce(
+                    f"{call.text} at {here()} in a call of once by process {self.pid}: one clone makes the call "
+                    f"for all, and the others would miss the boundary (superstep {element.superstep})"
                 )
             raise WrongThread(
                 f"{call.text} at {here()} by a thread that process {self.pid} has started: the process itself "

@@ -68,7 +68,7 @@ def judge(reports: Sequence[Standing], superstep: int) -> Verdict:
             f"process {first.pid} left with status {first.status}; {_pids([r.pid for r in waiting])} "
             f"{_wait(waiting)} in {_calls(waiting)} (superstep {superstep})"
         )
-        return Verdict(False, ProcessExited(text), first.status or 1, farewell=first.traceback)
+        return Verdict(False, ProcessExited(text), (first.status or 1) % 256 or 1, farewell=first.traceback)
     returned = [report for report in reports if report.state == RETURNED]
     if returned:
         text = (

@@ -100,7 +100,7 @@ class Lifeline:
         self.turn: Callable[[int, int], None] = partial(_TURN.pack_into, note, 0)
 
     def _write_line(self, text: str) -> None:
-        data = text.encode()[: _NOTE_BYTES - _LINE_AT - 1]
+        data = text.encode(errors="backslashreplace")[: _NOTE_BYTES - _LINE_AT - 1]
         self._note[_LINE_AT : _LINE_AT + len(data) + 1] = data + b"\0"
 
     def watch(self) -> None:

@@ -588,7 +588,7 @@ class Incarnation:
     def _finish(self, effect: Finished) -> None:
         """Handle the end of the program."""
         status, said = pickle.loads(effect.digests[0][END_COMPARED:])
-        self.job.output.complain(said.encode())
+        self.job.output.complain(said.encode(errors="backslashreplace"))
         self.status = status
         self._leave()
 
@@ -606,7 +606,7 @@ class Incarnation:
         """Print why the job cannot continue; return its exit status."""
         if self.asked.checkpoint is not None and self.resume is not None:
             self.reason += f"bsprun: {self.resume.name} stands; go on with --resume {self.job.checkpoints}\n"
-        self.job.output.complain(self.reason.encode())
+        self.job.output.complain(self.reason.encode(errors="backslashreplace"))
         self.job.log.record("ended", status=LOST, **self.job.totals())
         return LOST
 

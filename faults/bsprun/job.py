@@ -296,7 +296,7 @@ class Job:
 
     def say(self, text: str) -> None:
         """Print a line on standard error."""
-        self.output.complain(f"bsprun: {text}\n".encode())
+        self.output.complain(f"bsprun: {text}\n".encode(errors="backslashreplace"))
 
     @staticmethod
     def interrupted(number: int = signal.SIGTERM) -> str:

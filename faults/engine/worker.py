@@ -27,12 +27,13 @@ from bsp.cost.machine_file import to_machine
 from bsp.cost.model import DEFAULT
 from bsp.engine.element import Element
 from bsp.engine.recovery import LoopPosition
-from bsp.engine.task import Call, Task
+from bsp.engine.task import IN_ONCE, Call, Task
 from bsp.errors import CannotMove
 from bsp.faults.carrier.segments import LEAST, Segment, bytes_of, usable
 from bsp.faults.carrier.wire import Wire
 from bsp.faults.checkpoints.state import capture, check, nothing_queued, restore, size_of
 from bsp.faults.checkpoints.state_interval import Spacing
+from bsp.faults.engine import left_over, once_calls
 from bsp.faults.engine.forks import Fork
 from bsp.faults.injection import Fault, parse, stretch
 from bsp.faults.protocol.messages import (
@@ -477,7 +478,9 @@ class WorkerRecovery:
             transport.final = snapshot.digest
 
     def once(self, task: Task, call: Callable[[], Any]) -> Any:
-        """Return the result of a call that one clone makes for all (N9)."""
+        """Return what a call gives, or raise what it raises, that one clone makes for all (N9)."""
+        if task.element.thread == IN_ONCE:  # inside such a call, which no other clone makes
+            return call()
         # A call is identified by its superstep, or inside a loop by its head: a round starts in the superstep in which
         # the one before ends, and a worker may start it again.
         inside = task.round is not None
@@ -488,9 +491,9 @@ class WorkerRecovery:
         token = (what, task.pid, where, count)
         value = self._transport.asked(token, None)
         if value is None:
-            value = self._transport.asked(token, pickled(call()))
+            value = self._transport.asked(token, once_calls.made(task, call))
         assert value is not None
-        return pickle.loads(value)
+        return once_calls.outcome(value)
 
     def lines(self, data: bytes) -> None:
         """Send standard output to the agent."""
@@ -558,6 +561,7 @@ def work(settings: dict[str, Any], program: list[str]) -> Callable[[socket.socke
 
     def life(channel: socket.socket, asked: Fork) -> None:
         wire = Wire(channel)
+        left_over.begin()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         payload.canonical = True
         faults = parse(settings["inject"]) if settings.get("inject") else ()
@@ -586,6 +590,10 @@ def work(settings: dict[str, Any], program: list[str]) -> Callable[[socket.socke
                 _raise_in(hosted.tasks[0], mine, transport)
             with hosting(hosted):
                 verdict = hosted.run()
+            # text of a bundle that prints no more, as all text is printed by the first
+            text = left_over.finish(verdict.failure is not None, None if bundle == 0 else transport.errors)
+            if text:
+                recovery.lines(text)
             transport.errors.flush()
             wire.send(_end(bundle, number, verdict.status, explanation(verdict), transport.final))
         wire.receive()  # the agent closes the channel when the job is over

@@ -1,0 +1,48 @@
+"""The commands `bsprun` and `bsp` from their first moment: with three standard streams, and interrupted in one line.
+
+Nothing slow is imported before: a Ctrl-C while modules are imported ends a command like any later one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+_STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
+
+
+def bsprun() -> int:
+    """Run the command `bsprun`; return its exit status."""
+    return _run("bsprun", "bsp.command.bsprun")
+
+
+def bsp() -> int:
+    """Run the command `bsp`; return its exit status."""
+    return _run("bsp", "bsp.command.tool")
+
+
+def _run(name: str, module: str) -> int:
+    """Run the function of a name in a module."""
+    open_standard_streams()
+    try:
+        return int(getattr(importlib.import_module(module), name)())
+    except KeyboardInterrupt:
+        sys.stderr.write(f"{name}: interrupted\n")
+        return 130
+
+
+def open_standard_streams() -> None:
+    """Let standard streams that were closed when the command began lead to /dev/null, here and in all it starts.
+
+    Or the next file or socket that is opened would get such a number, and the program's text with it.
+    """
+    for number, (name, mode) in enumerate(_STREAMS):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            assert opened == number
+            os.set_inheritable(number, True)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115

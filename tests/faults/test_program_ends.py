@@ -1,0 +1,171 @@
+"""A program ends under clones as it does without: the same text, the same files, the same exit status."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.jobs
+
+BSPRUN = str(Path(sys.executable).with_name("bsprun"))
+ENGINES = ("", "--clones 2")
+BOTH = pytest.mark.parametrize("options", ENGINES)
+
+
+def ended(
+    folder: Path, program: str, options: str, redirected: str = "", name: str | bytes = "program.py", **environment: str
+) -> subprocess.CompletedProcess[str]:  # fmt: skip
+    """The end of a job of two processes; `redirected` is what a shell does to its streams."""
+    path = os.fsdecode(os.path.join(os.fsencode(folder), os.fsencode(name)))
+    Path(path).write_text("import bsp\nproc = bsp.process()\n" + program)
+    words = [BSPRUN, "-p", "2", "-n", "2", *options.split(), path]
+    return subprocess.run(
+        ["sh", "-c", f'"$@" {redirected}', "sh", *words], cwd=folder, capture_output=True, text=True,
+        errors="surrogateescape", timeout=300, env=os.environ | environment, check=False,
+    )  # fmt: skip
+
+
+CALLS = """
+import sys
+for call in (lambda: open("/no/such/folder/file"), lambda: 1 / 0, lambda: sys.exit(4)):
+    try:
+        proc.once(call)
+    except (OSError, ZeroDivisionError, SystemExit) as error:
+        print(type(error).__name__, error)
+print(proc.once(lambda: proc.once(lambda: 5)))
+proc.sync()
+"""
+
+
+@BOTH
+def test_an_exception_in_a_call_of_once_reaches_the_program(tmp_path: Path, options: str) -> None:
+    done = ended(tmp_path, CALLS, options)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = ["FileNotFoundError [Errno 2] No such file or directory: '/no/such/folder/file'",
+             "ZeroDivisionError division by zero", "SystemExit 4", "5"]  # fmt: skip
+    assert done.stdout.splitlines() == lines * 2
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("call", "status", "said"),
+    [("1 / 0", 1, "ZeroDivisionError: division by zero"), ("__import__('sys').exit(4)", 4, ""),
+     ("proc.unknown", 1, "AttributeError: 'Process' object has no attribute 'unknown'")],
+)  # fmt: skip
+def test_one_that_the_program_does_not_catch_ends_it(
+    tmp_path: Path, options: str, call: str, status: int, said: str
+) -> None:  # fmt: skip
+    done = ended(tmp_path, f"proc.sync()\nproc.once(lambda: {call})\n", options)
+    assert done.returncode == status, done
+    assert said in done.stderr and "BundleLost" not in done.stderr
+    assert not said or f"lambda: {call}" in done.stderr.splitlines()[3]  # with the line
+
+
+def test_what_clones_cannot_share_is_refused_in_the_program(tmp_path: Path) -> None:
+    program = """
+class Odd(Exception):
+    def __init__(self, a, b):
+        super().__init__(a)
+
+def odd():
+    raise Odd("two arguments", 2)
+
+for call in (lambda: open("/dev/null"), lambda: proc.sync(), odd):
+    try:
+        proc.once(call)
+    except Exception as error:
+        print(type(error).__name__, str(error).partition(" (")[0])
+proc.sync()
+"""
+    done = ended(tmp_path, program, "--clones 2")
+    assert (done.returncode, done.stderr) == (0, "")
+    first, second, third = done.stdout.splitlines()[:3]
+    assert first == (
+        "CannotSend once at program.py:13: its value, of type TextIOWrapper, cannot be pickled for the other clones"
+    )
+    assert second.startswith("BoundaryInOnce sync at program.py:11 in a call of once by process 0: one clone makes")
+    assert third == "BspError Odd: two arguments"
+
+
+LEAVES = """
+import atexit, pathlib, threading
+proc.sync()
+go = threading.Event()
+atexit.register(lambda: pathlib.Path(f"atexit-{proc.pid}").touch())
+
+def write():
+    go.wait()
+    pathlib.Path(f"thread-{proc.pid}").touch()
+
+threading.Thread(target=write).start()
+threading.Timer(0.1, go.set).start()
+"""
+
+
+@BOTH
+@pytest.mark.parametrize("end", ["", "raise ValueError('over')"])
+def test_threads_and_functions_of_atexit_are_not_dropped(tmp_path: Path, options: str, end: str) -> None:
+    done = ended(tmp_path, LEAVES + end, options)
+    assert done.returncode == bool(end), done
+    assert sorted(each.name for each in tmp_path.iterdir() if each.suffix == "") == [
+        "atexit-0", "atexit-1", "thread-0", "thread-1"]  # fmt: skip
+
+
+def test_what_a_thread_prints_after_the_end_is_printed_under_clones(tmp_path: Path) -> None:
+    program = "import threading, time\nproc.sync()\n" + (
+        "threading.Thread(target=lambda: (time.sleep(0.1), print('late', proc.pid))).start()\n"
+    )
+    done = ended(tmp_path, program, "--clones 2")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "late 0\n", "late 1\n")
+
+
+@BOTH
+def test_text_that_no_encoding_has_is_told(tmp_path: Path, options: str) -> None:
+    done = ended(tmp_path, "import sys\nproc.sync()\nsys.exit('no file \\udcff')\n", options)
+    assert (done.returncode, done.stderr) == (1, "no file \\udcff\n")
+    done = ended(tmp_path, "proc.sync()\nif proc.pid: 1 / 0\n", options, name=b"odd\xff.py")
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr and "odd\\udcff.py" in done.stderr
+
+
+@BOTH
+def test_a_reported_error_never_has_status_0(tmp_path: Path, options: str) -> None:
+    done = ended(tmp_path, "import sys\nif proc.pid: sys.exit(256)\nproc.sync()\n", options)
+    assert done.returncode == 1 and "left with status 256" in done.stderr
+
+
+@BOTH
+def test_text_is_encoded_alike_on_all_processes(tmp_path: Path, options: str) -> None:
+    latin = {"PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"}
+    done = ended(tmp_path, "print('\\xe9', proc.pid)\nproc.sync()\n", options, **latin)
+    assert (done.returncode, done.stdout) == (0, "\udce9 0\n\udce9 1\n")
+    done = ended(tmp_path, "proc.sync()\nif proc.pid: print('\\u2192')\n", options, **latin)
+    assert done.returncode == 1 and "UnicodeEncodeError" in done.stderr
+
+
+@pytest.mark.parametrize("options", [*ENGINES, "--predict", "-n 1"])
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_streams_may_be_closed(tmp_path: Path, options: str, closed: str) -> None:
+    program = "proc.sync()\nprint('hello', proc.pid)\nopen(f'{proc.pid}', 'w').write('written')\n"
+    events = ["--events", "events.jsonl"] if "clones" in options else []
+    done = ended(tmp_path, program, " ".join([options, *events]), closed)
+    assert done.returncode == 0, done
+    text = "hello 0\nhello 1\n"
+    assert options == "--predict" or done.stdout == ("" if ">&-" in closed.split() else text)
+    assert [(tmp_path / f"{pid}").read_text() for pid in (0, 1)] == ["written"] * 2
+    assert not events or "hello" not in (tmp_path / "events.jsonl").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [("--profile program.py", "--profile 'program.py': cannot be made: File exists"),
+     ("--clones 2 --listen 99999", "--listen 99999: ports are 0 (any that is free) to 65535")],
+)  # fmt: skip
+def test_wrong_options_are_one_error(tmp_path: Path, options: str, said: str) -> None:
+    done: Any = ended(tmp_path, "", options)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"bsprun: error: {said}\n")
