@@ -226,17 +226,19 @@ def contracted_all(nodes: Sequence[Node], labels: Sequence[Shape], out: Shape) -
     extents: dict[int, int] = {}
     for own, node in zip(labels, nodes, strict=True):
         extents.update(zip(own, node.kind.shape, strict=True))
+    dtype = np.result_type(*[node.kind.dtype for node in nodes])
+    if len(nodes) > 2:  # products of some would be in fewer bits
+        nodes = [cast(node, dtype) for node in nodes]
     for k, own in enumerate(labels):  # labels that only one factor has are summed before the product
         others = {label for j, other in enumerate(labels) if j != k for label in other} | set(out)
         alone = tuple(axis for axis, label in enumerate(own) if label not in others)
         if alone:
-            nodes[k] = cast(reduced(nodes[k], SUM, alone, False), nodes[k].kind.dtype)
+            nodes[k] = cast(reduced(cast(nodes[k], dtype), SUM, alone, False), dtype)
             labels[k] = tuple(label for axis, label in enumerate(own) if axis not in alone)
     number = {label: k for k, label in enumerate(dict.fromkeys(label for own in labels for label in own))}
     op = interned(
         Contract, tuple(tuple(number[label] for label in own) for own in labels), tuple(number[label] for label in out)
     )
-    dtype = np.result_type(*[node.kind.dtype for node in nodes])
     return Node(op, tuple(nodes), kind_of(tuple(extents[label] for label in out), dtype))
 
 

@@ -37,6 +37,11 @@ def np_call(name: str, *args: ast.expr, **keywords: ast.expr) -> ast.Call:
     return ast.Call(function, [*args], [ast.keyword(key, value) for key, value in keywords.items()])
 
 
+def call(name: str, *args: ast.expr) -> ast.Call:
+    """Return a call of a function that array statements are given (`functions.given`)."""
+    return ast.Call(ast.Name(name, ast.Load()), [copy.deepcopy(each) for each in args], [])
+
+
 def span_of(loop: LoopRange, at: AffineIndex) -> ast.expr:
     """Return the slice of an index; of one that descends the same elements in ascending order."""
     offset = at.offset or ast.Constant(0)
@@ -189,17 +194,22 @@ class ElementExpression(ast.NodeTransformer):
         return np_call("where", self.visit(node.test), self.visit(node.body), self.visit(node.orelse))
 
 
-def summed(loops: Sequence[LoopRange], value: ast.expr, kept: Sequence[str], over: Sequence[str]) -> ast.expr:
-    """Return the sum of an expression over some loops, with an axis for each of the others."""
-    product = _contraction(loops, value, kept, over)
-    if product is not None:
-        return product
+def summed(
+    loops: Sequence[LoopRange], value: ast.expr, kept: Sequence[str], over: Sequence[str], old: ast.expr
+) -> ast.expr:
+    """Return the sum of an expression over some loops, with an axis for each of the others.
+
+    old : what it is added to, whose dtype decides in which dtype (`accumulation`).
+    """
     used = [name for name in over if name in names_in(value)]
     found: ast.expr = ElementExpression(loops, [*kept, *used]).visit(copy.deepcopy(value))
     if used:
-        found = np_call(
-            "sum", found, axis=ast.Tuple([ast.Constant(len(kept) + k) for k in range(len(used))], ast.Load())
-        )
+        axes = ast.Tuple([ast.Constant(len(kept) + k) for k in range(len(used))], ast.Load())
+        found = call("_total", old, found, axes)
+    product = _contraction(loops, value, kept, over, old)
+    if product is not None:
+        test, einsum = product
+        return ast.IfExp(test, einsum, found)
     for name in over:
         if name not in used:
             found = ast.BinOp(found, ast.Mult(), length(next(each for each in loops if each.name == name)))
@@ -207,9 +217,9 @@ def summed(loops: Sequence[LoopRange], value: ast.expr, kept: Sequence[str], ove
 
 
 def _contraction(
-    loops: Sequence[LoopRange], value: ast.expr, kept: Sequence[str], over: Sequence[str]
-) -> ast.expr | None:
-    """Return a product of elements, summed, as an einsum; None if it is no such product."""
+    loops: Sequence[LoopRange], value: ast.expr, kept: Sequence[str], over: Sequence[str], old: ast.expr
+) -> tuple[ast.expr, ast.expr] | None:
+    """Return a product of elements, summed, as an einsum, behind the test for it; None if it is no such product."""
     factors: list[ast.expr] = []
     waiting = [value]
     while waiting:
@@ -233,11 +243,11 @@ def _contraction(
     if not all(letter[name] in used for name in (*kept, *over)):
         return None
     text = ",".join(texts) + "->" + "".join(letter[name] for name in kept)
-    found: ast.expr = np_call("einsum", ast.Constant(text), *parts)
-    for factor in factors:
-        if factor not in arrays:
-            found = ast.BinOp(factor, ast.Mult(), found)
-    return found
+    numbers = [factor for factor in factors if factor not in arrays]
+    found: ast.expr = call("_contraction", old, ast.Constant(text), *parts)
+    for factor in numbers:
+        found = ast.BinOp(factor, ast.Mult(), found)
+    return call("_is_contraction", old, *parts, *numbers), found
 
 
 def length(loop: LoopRange) -> ast.expr:
@@ -284,7 +294,7 @@ def reduction(node: ast.Call, loops: Sequence[LoopRange], order: Sequence[str]) 
             value = ast.IfExp(test, value, ast.Constant(0 if name == "sum" else 1))
     every, over = [*loops, *own], [loop.name for loop in own]
     if name == "sum":
-        return summed(every, value, order, over)
+        return summed(every, value, order, over, ast.Constant(0))
     if not set(over) <= names_in(value):
         raise LoopStays(value, f"{ast.unparse(value)} is the same in all iterations of {over[-1]}")
     found = ElementExpression(every, [*order, *over]).visit(copy.deepcopy(value))

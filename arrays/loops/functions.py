@@ -17,8 +17,9 @@ import numpy as np
 import bsp.arrays as ba
 from bsp.arrays.array import Array
 from bsp.arrays.execution.world import world
+from bsp.arrays.loops import accumulation
 from bsp.arrays.loops.distribution import Staying, distributed
-from bsp.arrays.loops.expressions import Guard
+from bsp.arrays.loops.expressions import Guard, np_call
 from bsp.arrays.loops.generators import Comprehensions
 from bsp.arrays.loops.nests import LoopStays, range_of
 from bsp.arrays.loops.perfect import nest
@@ -27,6 +28,7 @@ from bsp.arrays.planning.plan import Explanation
 from bsp.arrays.procedures import node_of
 from bsp.cost.units import counted, in_seconds
 
+_GUARDS = ("_elements", "_is_contraction")
 _ROUNDING = 1e-9  # of the largest element: sums of array statements are in another order than those of loops
 
 
@@ -70,6 +72,17 @@ def elements(
             for array, axis, first, last, fixed in reached
         )
     )
+
+
+def given(module: Any) -> dict[str, Any]:
+    """Return what array statements call, by the names that they use: functions of a module like NumPy, and ours."""
+    return {
+        "_np": module, "_span": span, "_elements": elements, "_is_contraction": accumulation.is_contraction,
+        "_kept": accumulation.kept,
+        "_contraction": functools.partial(accumulation.contraction, module),
+        "_total": functools.partial(accumulation.total, module),
+        "_product": functools.partial(accumulation.product, module),
+    }  # fmt: skip
 
 
 class Parallel:
@@ -132,7 +145,7 @@ class Parallel:
         for name, value in list(space.items()):
             if value is np:
                 space[name] = module
-        space |= {"_np": module, "_span": span, "_elements": elements} | dict(names)
+        space |= given(module) | dict(names)
         exec(compile(ast.Module([tree], []), f"<loops of {self.function.__name__}>", "exec"), space)
         found: Callable[..., Any] = space[tree.name]
         return found
@@ -173,10 +186,17 @@ class _Readable(ast.NodeTransformer):
     """Write spans as slices, and the module's name as people do."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Write a span as a slice."""
+        """Write a span as a slice, and sums without what they are added to."""
         self.generic_visit(node)
-        if isinstance(node.func, ast.Name) and node.func.id == "_span":
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name == "_span":
             return ast.Slice(*node.args)
+        if name == "_kept":
+            return node.args[1]
+        if name == "_contraction":
+            return self.generic_visit(np_call("einsum", *node.args[1:]))
+        if name in ("_total", "_product"):
+            return self.generic_visit(np_call("sum" if name == "_total" else "prod", node.args[1], axis=node.args[2]))
         return node
 
     def visit_If(self, node: ast.If) -> Any:
@@ -197,7 +217,7 @@ class _Readable(ast.NodeTransformer):
 
 
 def _is_guard(test: ast.expr) -> bool:
-    return isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "_elements"
+    return isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id in _GUARDS
 
 
 def _readable(tree: ast.AST) -> str:

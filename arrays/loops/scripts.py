@@ -20,7 +20,7 @@ import numpy as np
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays.loops.functions import LoopReport, elements, span, with_statements
+from bsp.arrays.loops.functions import LoopReport, given, with_statements
 
 
 class NumPyInstead(ModuleType):
@@ -128,8 +128,7 @@ def main(arguments: list[str]) -> None:
     sys.argv = program
     space: dict[str, Any] = {
         "__name__": "__main__", "__file__": os.path.abspath(program[0]), "__builtins__": builtins, "_numpy": NUMPY,
-        "_np": NUMPY, "_span": span, "_elements": elements,
-    }  # fmt: skip
+    } | given(NUMPY)  # fmt: skip
     if proc.pid:
         space["print"] = _unprinted
     exec(compile(tree, program[0], "exec"), space)

@@ -7,7 +7,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from bsp.arrays.loops.expressions import ElementExpression, length, np_call, sliced, summed
+from bsp.arrays.loops.expressions import ElementExpression, call, length, np_call, sliced, summed
 from bsp.arrays.loops.nests import (
     ORDERLESS,
     ElementStatement,
@@ -21,7 +21,7 @@ from bsp.arrays.loops.nests import (
 )
 from bsp.arrays.loops.triangles import both
 
-_REDUCTIONS = {ast.Mult: "prod", Largest: "max", Smallest: "min"}  # besides sums
+_EXTREMES = {Largest: "max", Smallest: "min"}
 
 
 def array_statements(
@@ -82,14 +82,16 @@ def _reduced(
     if isinstance(update, (ast.Add, ast.Sub)):
         if condition is not None:
             value = ast.IfExp(condition, value, ast.Constant(0))
-        return ast.BinOp(old, update, summed(loops, value, kept, over))
+        return ast.BinOp(old, update, summed(loops, value, kept, over, copy.deepcopy(old)))
     if condition is not None:
         value = ast.IfExp(condition, value, ast.Constant(1) if isinstance(update, ast.Mult) else element)
     if over and not set(over) <= names_in(value):
         raise LoopStays(value, f"{ast.unparse(value)} is the same in all iterations of {over[-1]}")
     axes = ast.Tuple([ast.Constant(len(kept) + k) for k in range(len(over))], ast.Load())
     found = ElementExpression(loops, [*kept, *over]).visit(copy.deepcopy(value))
-    return _updated(update, old, np_call(_REDUCTIONS[type(update)], found, axis=axes))
+    if isinstance(update, ast.Mult):
+        return ast.BinOp(old, update, call("_product", copy.deepcopy(old), found, axes))
+    return _updated(update, old, np_call(_EXTREMES[type(update)], found, axis=axes))
 
 
 def _unless_empty(loops: Sequence[LoopRange], over: Sequence[str], statement: ast.stmt) -> ast.stmt:
@@ -117,6 +119,8 @@ def _element(
         element.ctx = ast.Load()
         of_terms = both([*(mask for mask in masks if names_in(mask) & {*over}), condition])
         found = _reduced(loops, each.update, old, value, of_terms, kept, over, element)
+        if not is_expanded(each.target):
+            found = call("_kept", old, found)
         mask = both([mask for mask in masks if not names_in(mask) & {*over}])
         if mask is not None:
             found = np_call(

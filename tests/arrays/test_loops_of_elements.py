@@ -6,6 +6,7 @@ import copy
 import math
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -607,3 +608,51 @@ def test_wrong_options(words: list[str], told: str, tmp_path: Path) -> None:
     done = subprocess.run([bsprun, *words], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 2
     assert told in done.stderr
+
+
+def added(w, C, D, s, t, A, B, x):
+    """Products and elements of few bits, added to sums of more."""
+    total = 0
+    for i in range(C.shape[0]):
+        for j in range(C.shape[1]):
+            for k in range(A.shape[1]):
+                C[i, j] += A[i, k] * B[k, j]
+                D[i, j] -= w * A[i, k] * B[k, j]
+    for i in range(len(x)):
+        s[0] += x[i] * x[i]
+        s[1] += x[i]
+        t[0] *= x[i]
+        total += x[i] * x[i]
+    return C, D, s, t, total, sum(x[i] * x[i] for i in range(len(x)))
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i8", "f4", "f8"])
+@pytest.mark.parametrize("sums", ["i8", "f4", "f8", "c16"])
+def test_loops_add_in_the_dtype_of_their_sums(dtype: str, sums: str) -> None:
+    if dtype[0] == "f" and sums == "i8":
+        pytest.skip("this is refused, see below")
+    rng = np.random.default_rng(5)
+    A, B = (rng.integers(-90, 90, shape).astype(dtype) for shape in ((3, 40), (40, 2)))
+    x = rng.integers(1, 3, 60).astype(dtype)
+    w = 2 if sums == "i8" else 2.0
+    given = (w, np.zeros((3, 2), sums), np.zeros((3, 2), sums), np.zeros(2, sums), np.ones(1, sums), A, B, x)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wanted = added(*copy.deepcopy(given))
+        for nprocs in (1, 3):
+            (found, *_) = bsp.run(lambda proc: parallel(added)(*copy.deepcopy(given)), nprocs=nprocs)
+            for a, b in zip(found, wanted, strict=True):
+                assert np.asarray(a).dtype == np.asarray(b).dtype
+                np.testing.assert_allclose(a, b, rtol=2e-5 if "f4" in (dtype, sums) else 1e-12)
+
+
+def test_a_loop_that_rounds_in_each_iteration_is_refused() -> None:
+    @parallel
+    def halves(n: Any, A: Any) -> Any:
+        for i in range(A.shape[0]):
+            for k in range(A.shape[1]):
+                n[i] += A[i, k]
+        return n
+
+    with pytest.raises(TypeError, match="a loop puts float64 into elements of int64 and rounds in each iteration"):
+        halves(np.zeros(2, int), np.full((2, 3), 0.5))

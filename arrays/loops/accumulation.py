@@ -1,0 +1,59 @@
+"""Sums in the dtype in which a loop adds: NumPy's functions add in that of what is added.
+
+A loop that adds products of elements of int8 or bool to an element of float64 rounds, or wraps, each product, but not
+the sum.  So array statements choose where they run, when dtypes are known, and the sums are told their dtype.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def dtype_of_sum(old: Any, *values: Any) -> Any:
+    """Return the dtype of an old value to which others have been added, as a loop adds them."""
+    return np.result_type(*[getattr(each, "dtype", each) for each in (old, *values)])
+
+
+def kept(old: Any, new: Any) -> Any:
+    """Return the new values of elements that several iterations have changed.
+
+    Raises TypeError if the elements are integers and the values are none, because each iteration would round.
+    """
+    if not np.can_cast(new.dtype, old.dtype, "same_kind"):
+        raise TypeError(
+            f"a loop puts {new.dtype} into elements of {old.dtype} and rounds in each iteration, which no array "
+            f"statement does; let the array have elements of {new.dtype}"
+        )
+    return new
+
+
+def is_contraction(old: Any, *factors: Any) -> bool:
+    """Return whether sums of products, added to an old value, are those of factors in the dtype of the sum.
+
+    They are if no product of fewer bits would have wrapped.
+    """
+    wanted = dtype_of_sum(old, *factors)
+    dtypes = [each.dtype for each in factors if getattr(each, "ndim", 0)]
+    if wanted.kind in "fc" and all(each.kind in "fc" for each in dtypes):
+        return True
+    return bool(np.result_type(*dtypes) == wanted) and sum(each != wanted for each in dtypes) <= 1
+
+
+def contraction(module: Any, old: Any, subscripts: str, *factors: Any) -> Any:
+    """Return the einsum of `is_contraction`, by the functions of a module."""
+    wanted = dtype_of_sum(old, *factors)
+    if np.result_type(*[each.dtype for each in factors]) != wanted:
+        factors = tuple(each.astype(wanted) for each in factors)
+    return module.einsum(subscripts, *factors)
+
+
+def total(module: Any, old: Any, values: Any, axes: tuple[int, ...]) -> Any:
+    """Return the sum over axes of values that a loop adds to an old one, by the functions of a module."""
+    return module.sum(values, axis=axes, dtype=dtype_of_sum(old, values))
+
+
+def product(module: Any, old: Any, values: Any, axes: tuple[int, ...]) -> Any:
+    """Return the product over axes of values by which a loop multiplies an old one, as `total`."""
+    return module.prod(values, axis=axes, dtype=dtype_of_sum(old, values))
