@@ -158,6 +158,8 @@ def put(array: Array, key: Any, value: Any) -> None:
     dtype = kind.dtype
     if dtype.kind in "mM" and isinstance(value, _TIMES):
         value = np.asarray(value, dtype)
+    elif isinstance(value, (list, tuple)) and _is_of_numbers(value):
+        value = np.asarray(value, dtype)  # with NumPy's errors for numbers that do not fit
     parts, advanced = parts_of(key)
     if advanced:
         from bsp.arrays.selection import selecting
@@ -173,6 +175,11 @@ def put(array: Array, key: Any, value: Any) -> None:
         assign(array, values, where.access, where.shape)
     else:
         store(array, broadcast(build.operand(value), where.shape, dtype), where.access)
+
+
+def _is_of_numbers(value: Any) -> bool:
+    """Return whether a value is a Python number, or a sequence of such values."""
+    return type(value) in WEAK or (isinstance(value, (list, tuple)) and all(map(_is_of_numbers, value)))
 
 
 def ready(value: Any, shape: Shape, dtype: DType) -> Any:

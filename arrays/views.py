@@ -92,6 +92,8 @@ class TreeLink:
         view of that of its base, or is overwritten if it is not computed; beyond, nodes are made as in `write`.
         """
         self.check_writeable()
+        if 0 in shape:
+            return
         top = self
         regions = [(top, access)]
         while top.base is not None and isinstance(top.op, ViewOperation):

@@ -27,7 +27,7 @@ from bsp.arrays.execution.world import World
 from bsp.arrays.expressions.graph import LEAF, OVERWRITE, PARAM, Access, DType, Kind, Node, ViewOperation
 from bsp.arrays.expressions.layout import REPLICATED_SIZE, Shape
 from bsp.arrays.expressions.merging import CutBlocks, cut
-from bsp.arrays.kernels.overwriting import Assignment, Assignments
+from bsp.arrays.kernels.overwriting import Assignment, Assignments, meaning
 from bsp.values.payload import is_abstract
 
 ASSIGNMENTS = Kind((), np.dtype(bool), Assignments)  # of the parameter of an array that is overwritten
@@ -82,7 +82,7 @@ def renewed(node: Node, merged: bool = False) -> Node:
 def note(here: World, access: tuple[Access, ...], shape: Shape, values: Any) -> None:
     """Note an assignment, which all processes must carry out alike."""
     if here.nprocs > 1 and (type(values) is np.ndarray or not is_abstract(values)):
-        data = values.tobytes()
+        data = meaning(values)
         data = data if len(data) <= _SMALL else xxh3_64_digest(data)
         here.has_assigned([*map(tuple, access)], shape, values.shape, data)
 

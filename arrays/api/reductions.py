@@ -116,6 +116,8 @@ def _masked(name: str, how: ag.Aggregate, node: Node, mask: Any, initial: Any) -
                 f"{name}: reduction operation '{name}' does not have an identity, so where= needs initial="
             )
         fill = initial
+    else:
+        fill = np.asarray(fill).astype(node.kind.dtype)  # -1 becomes all bits set
     return where(wrap(build.operand(mask)), wrap(node), fill)._node
 
 

@@ -23,8 +23,8 @@ Place = Sequence[tuple[int, int]]  # origin of a piece: for each axis (first pos
 
 
 def typed(dtype: DType) -> DType | None:
-    """Return the `dtype=` argument for a ufunc's methods: None for dates and durations, where NumPy takes no units."""
-    return None if dtype.kind in "mM" else dtype
+    """Return the `dtype=` argument for a ufunc's methods, which take no byte order, and of dates no units: None."""
+    return None if dtype.kind in "mM" else dtype.newbyteorder("=")
 
 
 def reduced(ufunc: np.ufunc, values: np.ndarray, axes: Axes, dtype: DType | None) -> np.ndarray:
@@ -237,7 +237,7 @@ class Moments(Aggregate):
         """Return mean and squares of one piece, in two passes: it is small enough to stay in the cache."""
         partial = self.partial(values.dtype)
         count = prod(values.shape[axis] for axis in axes)
-        mean = reduced(np.add, values, axes, partial["mean"]) / partial["mean"].type(count)
+        mean = reduced(np.add, values, axes, typed(partial["mean"])) / partial["mean"].type(count)
         out = np.empty(mean.shape, partial)
         out["mean"] = mean
         mean = np.expand_dims(mean, axes)
@@ -245,7 +245,7 @@ class Moments(Aggregate):
             deviation = values - mean
             out["squares"] = reduced(np.add, deviation.real**2 + deviation.imag**2, axes, None)
         else:
-            deviation = np.asarray(np.subtract(values, mean, dtype=partial["mean"]))
+            deviation = np.asarray(np.subtract(values, mean, dtype=typed(partial["mean"])))
             np.multiply(deviation, deviation, out=deviation)
             out["squares"] = reduced(np.add, deviation, axes, None)
         return out

@@ -200,7 +200,8 @@ def round_to(decimals: int) -> Elementwise:
     if found is None:
 
         def call(x: Any, out: Any) -> None:
-            if x.dtype == bool or x.shape != out.shape:  # np.round does not broadcast into `out`
+            # np.round does not broadcast into `out`, nor does it round integers to tens into some
+            if x.dtype.kind in "biu" or x.shape != out.shape:
                 np.copyto(out, np.round(x, decimals))
             else:
                 np.round(x, decimals, out)

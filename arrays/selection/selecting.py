@@ -323,13 +323,14 @@ def put(array: Array, parts: tuple[Any, ...], value: Any, how: Store | None = No
         if not first and masks.assigned_at_once(array, masked.mask, value):
             return
         if not first:
-            store(array, masks.assigned(build.strong(array._node), masked.mask, given))
+            store(array, build.cast(masks.assigned(build.strong(array._node), masked.mask, given), array.dtype))
             return
         if len(given.kind.shape) <= array.ndim - ndim - first:
             masks.checked_mask(array.shape[first:], masked.mask.kind.shape)
             after = range(ndim, array.ndim - first)
             mask = build.expanded(masked.mask, after) if after else masked.mask
-            store(array, build.apply(ew.WHERE, mask, _valued(given, array), build.strong(array._node)))
+            found = build.apply(ew.WHERE, mask, _valued(given, array), build.strong(array._node))
+            store(array, build.cast(found, array.dtype))  # a choice has this machine's byte order
             return
     index = _general(build.strong(array._node), items)
     shape = _result_shape(index)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpys_answers import alike, random
@@ -54,3 +55,23 @@ def test_axes_are_summed_in_any_order(of_a: list[int], of_b: list[int], count: i
             np.testing.assert_allclose(found, np.tensordot(a, b, axes=axes), rtol=0, atol=1e-12)
 
     bsp.run(main, nprocs=p)
+
+
+@pytest.mark.parametrize(
+    ("text", "dtypes"),
+    [("ij,i->i", ["i1", "i8"]), ("ij,i->", ["?", "f8"]), ("ij,i->", ["f2", "f8"]), ("ij,k->k", ["f4", "f8"]),
+     ("ij,jk,kl->il", ["u1", "u1", "f8"]), ("ij,jk,k->i", ["?", "?", "f4"]), ("ij,jk,->ik", ["i2", "i2", "c16"])],
+)  # fmt: skip
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_sums_have_the_dtype_of_the_result(text: str, dtypes: list[str], nprocs: int) -> None:
+    rng = np.random.default_rng(7)
+    given = [rng.integers(0, 100, (40,) * len(term)).astype(dtype)
+             for term, dtype in zip(text.partition("-")[0].split(","), dtypes, strict=True)]  # fmt: skip
+    known = np.einsum(text, *[each.astype(np.result_type(*dtypes)) for each in given])
+
+    def main(proc: bsp.Process) -> None:
+        found = np.einsum(text, *map(ba.asarray, given))
+        assert found.dtype == known.dtype
+        np.testing.assert_allclose(found.compute(), known, rtol=1e-5 if known.dtype.itemsize == 4 else 1e-12)
+
+    bsp.run(main, nprocs=nprocs)

@@ -130,3 +130,56 @@ def test_moments_merged_by_a_butterfly_weigh_what_they_stand_for(p: int) -> None
 
     (patterns, *_) = bsp.run(main, nprocs=p, machine=machine)
     assert "butterfly" in patterns
+
+
+@pytest.mark.parametrize("ufunc", [np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.add, np.multiply])
+@pytest.mark.parametrize("dtype", ["?", "u1", "i4"])
+def test_a_mask_leaves_the_dtype_as_it_is(ufunc: Any, dtype: str) -> None:
+    given = (np.arange(6).reshape(2, 3) % 4).astype(dtype)
+    where = np.array([[True, False, True], [False, False, False]])
+    found, known = ufunc.reduce(ba.asarray(given), axis=1, where=where), ufunc.reduce(given, axis=1, where=where)
+    assert found.dtype == known.dtype
+    np.testing.assert_array_equal(found.compute(), known)
+
+
+REDUCTIONS_OF_ANY_ORDER = [
+    "max",
+    "min",
+    "sum",
+    "prod",
+    "mean",
+    "std",
+    "var",
+    "ptp",
+    "average",
+    "argmax",
+    "median",
+    "nanmax",
+]
+
+
+@pytest.mark.parametrize(
+    "name", ["max", "min", "sum", "prod", "mean", "std", "var", "ptp", "average", "argmax", "median", "nanmax"]
+)
+@pytest.mark.parametrize("dtype", [">f8", ">i4", ">c16", ">f2"])
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_numbers_of_another_byte_order_are_reduced(name: str, dtype: str, nprocs: int) -> None:
+    if dtype == ">c16" and name == "median":
+        return  # complex numbers have no order
+    given = (np.arange(60).reshape(20, 3) * 7 % 11).astype(dtype)
+
+    def main(proc: bsp.Process) -> None:
+        for axis in (None, 0, 1):
+            found, known = getattr(np, name)(ba.asarray(given), axis=axis), getattr(np, name)(given, axis=axis)
+            np.testing.assert_allclose(found.compute(), known, rtol=1e-3 if dtype == ">f2" else 1e-12)
+
+    bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i4", "i8", "f8", ">i4"])
+@pytest.mark.parametrize("decimals", [-2, -1, 0, 2])
+def test_integers_are_rounded_to_tens(dtype: str, decimals: int) -> None:
+    given = np.array([15, 25, 49, 127, 3], dtype)
+    found, known = np.round(ba.asarray(given), decimals), np.round(given, decimals)
+    assert found.dtype == known.dtype
+    np.testing.assert_array_equal(found.compute(), known)

@@ -355,3 +355,56 @@ def test_only_a_block_that_nothing_else_refers_to_is_alone() -> None:
         blocks = {(): shared}
         del shared
         assert not memory.alone(blocks, ())
+
+
+EMPTY: dict[str, Any] = {
+    "a new axis": lambda x: (x[None], slice(1, None)),
+    "a new axis behind": lambda x: (x[..., None], (slice(None), slice(None, -1))),
+    "a row": lambda x: (x.reshape(1, -1), slice(1, None)),
+    "one element": lambda x: (x[3:4].reshape(1, 1), slice(1, None)),
+    "an axis of the base, too": lambda x: (x[None], (slice(0, 0), slice(1, None))),
+}
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("way", EMPTY)
+def test_an_assignment_to_no_elements_changes_none(way: str, lazy: bool, nprocs: int) -> None:
+    def main(proc: bsp.Process) -> None:
+        x = ba.arange(7.0) + 0.0 if lazy else ba.arange(7.0).persist()
+        part, key = EMPTY[way](x)
+        part[key] = 99
+        part[key] = np.zeros(np.asarray(part[key].compute()).shape)
+        np.testing.assert_array_equal(x.compute(), np.arange(7.0))
+
+    bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("dtype", ["g", "G"])
+def test_the_padding_of_long_numbers_is_no_difference_between_processes(dtype: str) -> None:
+    def main(proc: bsp.Process) -> None:
+        own = np.random.default_rng(proc.pid)
+        x, known = ba.zeros(8, dtype=dtype, grid=(3,)), np.zeros(8, dtype)
+        for k in range(40):
+            held = [np.frombuffer(own.bytes(16 * n), np.uint8) for n in (1, 2, 3, 5, 8)]  # memory is not clean
+            del held
+            x[k % 8] = known[k % 8] = np.float64(k) / 3
+            x[1:4] = known[1:4] = [1, 2, k]
+            x[::2] = known[::2] = np.asarray(known[:4], dtype) / 7
+        np.testing.assert_array_equal(x.compute(), known)
+
+    bsp.run(main, nprocs=3)
+
+
+@pytest.mark.parametrize("key", [slice(None), [0, 1], [True, True]])
+@pytest.mark.parametrize("values", [[300, 2], (-1, 2), [np.nan, 2], [1 + 2j, 0], [1.7, 2], [True, 1]])
+def test_sequences_are_assigned_with_numpys_errors(key: Any, values: Any) -> None:
+    def assigned(x: Any) -> Any:
+        try:
+            x[key] = values
+        except Exception as error:  # noqa: BLE001 - compared
+            return type(error)
+        return np.asarray(x).tolist()
+
+    given = np.array([3, 5], "u1")
+    assert assigned(ba.asarray(given)) == assigned(given.copy())
