@@ -213,14 +213,10 @@ class Run:
 
     def _release(self, level: int) -> None:
         """Release the blocks and the received pieces that no later superstep needs."""
-        for value in self.plan.values:
-            if value.last <= level:
-                self.values[value.number] = None
-        for number in [number for number in self._arrived if self.orders.until[number] <= level]:
-            del self._arrived[number]
-        for (number, _), whole in self.orders.arriving.items():
-            if self.orders.until[number] <= level:
-                self.values[whole] = None
+        for number in self.orders.unread[level]:
+            self.values[number] = None
+        for number in self.orders.fetched[level]:
+            self._arrived.pop(number, None)
 
 
 class Declared(Run):

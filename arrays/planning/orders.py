@@ -46,9 +46,11 @@ class Sending(NamedTuple):
 
 
 class PlanOrders:
-    """One process's part of a plan; all lists are by level, except `until`, which is by fetch.
+    """One process's part of a plan; all lists are by level.
 
     arriving : pieces from others that are whole regions, by (fetch, row): their numbers, which follow the values'.
+    unread : the numbers of values, and of pieces that are whole regions, that no later level reads.  fetched : the
+        numbers of fetches whose pieces no later level reads.
     """
 
     small: list[bool]  # whether C computes all stages of a superstep
@@ -61,7 +63,7 @@ class PlanOrders:
         self.receives: list[list[tuple[int, int, int]]] = []  # (source, fetch, row), in the order of arrival
         numbers = {id(fetch): k for k, fetch in enumerate(plan.fetches)}
         self.landings: list[list[Landing]] = [[] for _ in range(levels)]
-        self.until = [0] * len(plan.fetches)
+        until = [0] * len(plan.fetches)
         self.arriving: dict[tuple[int, int], int] = {}
         self._values = len(plan.values)
         expected: list[list[tuple[int, int, int]]] = [[] for _ in range(levels)]
@@ -88,11 +90,19 @@ class PlanOrders:
                 reads: list[Direct | Pieced] = []
                 for fetch in stage.fetches:
                     k = numbers[id(fetch)]
-                    self.until[k] = max(self.until[k], stage.level)
+                    until[k] = max(until[k], stage.level)
                     reads.append(self._read(fetch, k, regions[k][at]) if k in regions else block_of(fetch, at))
                 orders.append(TaskOrder(at, stage.tasks.box(at), reads))
             self.stages[stage.level].append(StageOrder(stage, orders, small_stage(stage, orders)))
         self.small = [all(each.small is not None for each in stages) for stages in self.stages]
+        self.unread: list[list[int]] = [[] for _ in range(levels)]
+        self.fetched: list[list[int]] = [[] for _ in range(levels)]
+        for value in plan.values:
+            self.unread[max(value.last, 0)].append(value.number)
+        for k, level in enumerate(until):
+            self.fetched[level].append(k)
+        for (k, _), number in self.arriving.items():
+            self.unread[until[k]].append(number)
 
     def _read(self, fetch: Fetch, number: int, region: ReadRegion) -> Direct | Pieced:
         """Return where a region comes from."""

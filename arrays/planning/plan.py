@@ -79,9 +79,8 @@ class Plan:
         self._exchanged: dict[int, Flows] = {}
         self.text = ", ".join(dict.fromkeys(texts)) or "arrays"
         self._numbers: tuple[bytes, str, list[bytes]] = b"", self.text, []  # of the last run with parameters
-        self.digests = [
-            digest("plan", level, mode, repr(graph.key)) for level in range(max(self.boundaries, self.last + 1))
-        ]
+        whole = digest("plan", mode, repr(graph.key))
+        self.digests = [digest(whole, level) for level in range(max(self.boundaries, self.last + 1))]
 
     def orders(self, pid: int) -> PlanOrders:
         """Return one process's part of the plan."""
@@ -116,8 +115,8 @@ class Plan:
         found = []
         machine = self.machine
         for level in range(max(self.last + 1, 1)):
-            stages = [stage for stage in self.stages if stage.level == level]
-            fetches = [fetch for fetch in self.fetches if fetch.level == level + 1 and fetch.moves]
+            stages = self._stages_at.get(level, [])
+            fetches = self._moves_before.get(level + 1, [])
             flops = np.zeros(self.nprocs)
             for stage in stages:
                 flops += stage_flops(stage, self.nprocs)
@@ -133,10 +132,27 @@ class Plan:
             found.append(PlanSuperstep(level, stages, fetches, flops, out, into, messages, cost.seconds))
         return found
 
+    @cached_property
+    def _stages_at(self) -> dict[int, list[Stage]]:
+        """The stages of each superstep."""
+        found: dict[int, list[Stage]] = {}
+        for stage in self.stages:
+            found.setdefault(stage.level, []).append(stage)
+        return found
+
+    @cached_property
+    def _moves_before(self) -> dict[int, list[Fetch]]:
+        """The fetches with words that are to arrive before each superstep."""
+        found: dict[int, list[Fetch]] = {}
+        for fetch in self.fetches:
+            if fetch.moves:
+                found.setdefault(fetch.level, []).append(fetch)
+        return found
+
     def exchanged(self, level: int) -> Flows:
         """Return the traffic of all processes at the end of a superstep, the same object at each call."""
         if level not in self._exchanged:
-            fetches = [fetch for fetch in self.fetches if fetch.level == level + 1 and fetch.moves]
+            fetches = self._moves_before.get(level + 1, [])
             self._exchanged[level] = Flows(
                 self.nprocs, [(fetch.flow, fetch.ref.value.dtype.itemsize) for fetch in fetches]
             )

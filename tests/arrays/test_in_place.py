@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 from collections.abc import Callable
 from typing import Any
 
@@ -294,3 +295,27 @@ def test_changes_run_abstractly() -> None:
         assert m.persist().shape == (1000, 100)
 
     assert bsp.predict(main, nprocs=4, machine=bsp.Machine(p=4), abstract=True).per_superstep
+
+
+def calls_of(rounds: int) -> int:
+    """The calls of functions that so many updates in place take, each of which reads what the one before wrote."""
+    count = 0
+
+    def main(proc: bsp.Process) -> None:
+        nonlocal count
+        x = ba.zeros(40, grid=(3,))
+        for k in range(rounds):
+            x[(k + 1) % 40] = x[k % 40] + 1
+        profile = cProfile.Profile()
+        profile.enable()
+        x.compute()
+        profile.disable()
+        count += sum(entry.callcount for entry in profile.getstats())
+
+    bsp.run(main, nprocs=3)
+    return count
+
+
+def test_updates_that_nobody_has_asked_for_are_planned_in_time_that_grows_with_their_number() -> None:
+    few = calls_of(50)  # what is done once is in all of them
+    assert calls_of(400) - few < 1.2 * 7 * (calls_of(100) - few)
