@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bsp.collectives.steps import give_record, give_to_all, pickled
+from bsp.collectives.steps import give_to_all, pickled
 from bsp.engine.task import Call
 from bsp.errors import ShapeError
 from bsp.transport.compiled import prefixes_of_plain, tree_of_plain, tree_of_small
 from bsp.values.operations import Prefixes, Reduction, combine, keeps
 from bsp.values.payload import NUMBERS, PLAIN, array_head, dumps, is_array, is_small
-from bsp.values.records import ARRAY
+from bsp.values.records import ARRAY, VALUE, address_of
 
 if TYPE_CHECKING:
     from bsp.cost.choice import Choice
@@ -79,7 +79,10 @@ def alike(value: Any, op: str) -> Any:
 class KnownReduction:
     """All calls of a collective on one process that are `alike`: a superstep each."""
 
-    __slots__ = ("_call", "_channel", "_choice", "_element", "_head", "_op", "_proc", "_scalar", "_small", "_task")
+    __slots__ = (
+        "_address", "_call", "_channel", "_choice", "_element", "_head", "_op",
+        "_proc", "_scalar", "_small", "_stop", "_task",
+    )  # fmt: skip
 
     def __init__(self, proc: Process, call: Call, op: Reduction, choice: Choice, value: Any) -> None:
         """Keep what the calls have in common: their boundary, their operation, and the choice of their algorithm.
@@ -92,6 +95,7 @@ class KnownReduction:
         self._task = proc._task
         self._element = proc._task.element
         self._channel = proc._task.contexts[1]
+        self._address, self._stop = address_of(self._channel.id, 0, proc.pid), proc.nprocs
         # what the operation does to Python's numbers; None if it is the program's own, or there is nothing to combine
         known = op.ufunc is not None and op.scalar is not op.ufunc and proc.nprocs > 1
         self._scalar = op.scalar if known else None
@@ -123,12 +127,15 @@ class KnownReduction:
 
     def _given(self, value: Any, first: int) -> Pool:
         """Give a value to the processes from `first` on, end the superstep, and return what everybody has given."""
-        task, call, stop = self._task, self._call, self._proc.nprocs
-        if self._head is not None:
-            give_record(self._channel, ARRAY, self._proc.pid, first, stop, self._head + value.tobytes())
+        task, call = self._task, self._call
+        if self._head is not None:  # as `give_to_all`, without its calls
+            record = (ARRAY, first, self._address, self._stop, self._head + value.tobytes(), None)
+            self._channel.outbox.effects.append(record)
+        elif type(value) is float:
+            self._channel.outbox.effects.append((VALUE, first, self._address, self._stop, dumps(value), None))
         else:
             packed = dumps(value) if type(value) in PLAIN else pickled(value, self._proc, call.text)
-            give_to_all(self._channel, self._proc.pid, first, stop, packed, lent=False)
+            give_to_all(self._channel, self._proc.pid, first, self._stop, packed, lent=False)
         task.choice = task.chosen = self._choice
         task.boundary(call)
         pool = self._element.pool
