@@ -17,7 +17,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from bsp.arrays import build
 from bsp.arrays.api.creation import arange, asarray, checked_shape, layout_for
-from bsp.arrays.api.ufuncs import stored, where
+from bsp.arrays.api.ufuncs import into, where
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.expressions.element_types import element_type
 from bsp.arrays.expressions.graph import Access, Node
@@ -243,7 +243,7 @@ def concatenate(
 ) -> Array:  # fmt: skip
     """Return arrays joined along an axis.  NumPy's name of `concat`, with `out` and `casting`."""
     given = [asarray(each) for each in arrays]
-    return stored(concat(given, axis=axis, dtype=_castable(given, dtype, casting)), out)
+    return into(concat(given, axis=axis, dtype=_castable(given, dtype, casting)), out)
 
 
 def _castable(arrays: Sequence[Array], dtype: Any, casting: Any) -> Any:
@@ -270,7 +270,7 @@ def stack(
     if len({each.shape for each in given}) > 1:
         raise ShapeError(f"stack: all input arrays must have the same shape, not {[each.shape for each in given]}")
     place = build.normal_axis(axis, given[0].ndim + 1)
-    return stored(concat([expand_dims(each, axis=place) for each in given], axis=place, dtype=dtype), out)
+    return into(concat([expand_dims(each, axis=place) for each in given], axis=place, dtype=dtype), out)
 
 
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:

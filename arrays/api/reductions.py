@@ -10,7 +10,7 @@ import numpy as np
 
 from bsp.arrays import build
 from bsp.arrays.api.manipulation import concat, diagonal
-from bsp.arrays.api.ufuncs import absolute, isclose, sqrt, stored, where
+from bsp.arrays.api.ufuncs import absolute, into, isclose, sqrt, where
 from bsp.arrays.array import NO_VALUE, Array, wrap
 from bsp.arrays.expressions.element_types import element_type
 from bsp.arrays.expressions.graph import LEAF, Node, Scan, interned, kind_of, leaf
@@ -19,6 +19,7 @@ from bsp.arrays.gathering import decided
 from bsp.arrays.kernels import aggregates as ag
 from bsp.arrays.kernels import elementwise as ew
 from bsp.arrays.typing import ArrayLike, Axes, DTypeLike
+from bsp.errors import ShapeError
 
 __all__ = [
     "all", "allclose", "amax", "amin", "any", "argmax", "argmin", "array_equal", "array_equiv", "average",
@@ -37,7 +38,7 @@ def _reduced(
     where : the elements that count; the others count as the identity of the aggregate.
     """
     if how is ag.MEAN and (where is not True or _is_exact(dtype)):
-        return stored(_masked_mean(_array(x), where, axis, dtype, keepdims), out)
+        return into(_masked_mean(_array(x), where, axis, dtype, keepdims), out)
     node = build.strong(build.operand(x))
     if dtype is not None:
         node = build.cast(node, element_type(dtype))
@@ -60,17 +61,17 @@ def _reduced(
             found = build.reduced(totals, ag.SUM, axes, bool(keepdims))
             if how is ag.MEAN:
                 found = build.apply(ew.of_ufunc(np.divide), found, build.operand(float(node.kind.size)))
-            return stored(wrap(found), out)
+            return into(wrap(found), out)
     empty = builtins.any(not node.kind.shape[k] for k in axes)
     if initial is not NO_VALUE and (how.identity is None or empty):
-        return stored(_with_initial(how, node, axes, keepdims, initial), out)
+        return into(_with_initial(how, node, axes, keepdims, initial), out)
     found = build.reduced(node, how, axes, bool(keepdims))
     if dtype is not None:
         found = build.cast(found, element_type(dtype))
     array = wrap(found)
     if initial is not NO_VALUE:
         array = wrap(build.apply(ew.of_ufunc(how.ufunc), array._node, build.operand(initial)))
-    return stored(array, out)
+    return into(array, out)
 
 
 def _totals(node: Node) -> Node | None:
@@ -118,7 +119,10 @@ def _masked(name: str, how: ag.Aggregate, node: Node, mask: Any, initial: Any) -
         fill = initial
     else:
         fill = np.asarray(fill).astype(node.kind.dtype)  # -1 becomes all bits set
-    return where(wrap(build.operand(mask)), wrap(node), fill)._node
+    held = build.operand(mask)
+    if np.broadcast_shapes(held.kind.shape, node.kind.shape) != node.kind.shape:
+        raise ShapeError(f"{name}: where= of shape {held.kind.shape} does not broadcast to {node.kind.shape}")
+    return where(wrap(held), wrap(node), fill)._node
 
 
 def sum(
@@ -213,14 +217,14 @@ def _moment(
     if where is not True or mean is not None or _is_exact(dtype):
         left_out = ddof if correction is None else correction
         found = _masked_variance(_array(x), where, axis, dtype, left_out, keepdims, mean)
-        return stored(_root(found) if root else found, out)
+        return into(_root(found) if root else found, out)
     node = build.strong(build.operand(x))
     if dtype is not None:
         node = build.cast(node, element_type(dtype))
     how = ag.moments(ddof if correction is None else correction, root)
     axes = build.reduced_axes(axis, len(node.kind.shape))
     squares = build.reduced(node, how, axes, bool(keepdims))
-    return stored(wrap(squares if dtype is None else build.cast(squares, element_type(dtype))), out)
+    return into(wrap(squares if dtype is None else build.cast(squares, element_type(dtype))), out)
 
 
 def var(
@@ -250,7 +254,7 @@ def _extreme(name: str, how: ag.Aggregate, x: Any, axis: Any, out: Any, keepdims
     axes = tuple(range(ndim)) if axis is None else (build.whole_axis(axis, ndim),)
     if node.kind.size == 0 and (axis is None or node.kind.shape[axes[0]] == 0):
         raise ValueError(f"attempt to get {name} of an empty sequence")
-    return stored(wrap(build.reduced(node, how, axes, keepdims)), out)
+    return into(wrap(build.reduced(node, how, axes, keepdims)), out)
 
 
 def argmin(x: ArrayLike, /, axis: int | None = None, out: Array | None = None, *, keepdims: bool = False) -> Array:
@@ -280,12 +284,12 @@ def trace(
     out: Array | None = None,
 ) -> Array:  # fmt: skip
     """Return the sum of a diagonal of two axes.  Lazy."""
-    return stored(sum(diagonal(x, offset, axis1, axis2), axis=-1, dtype=dtype), out)
+    return into(sum(diagonal(x, offset, axis1, axis2), axis=-1, dtype=dtype), out)
 
 
 def ptp(x: ArrayLike, axis: Axes = None, out: Array | None = None, keepdims: bool = False) -> Array:
     """Return the greatest element less the least, over axes.  Lazy."""
-    return stored(max(x, axis=axis, keepdims=keepdims) - min(x, axis=axis, keepdims=keepdims), out)
+    return into(max(x, axis=axis, keepdims=keepdims) - min(x, axis=axis, keepdims=keepdims), out)
 
 
 @overload
@@ -415,12 +419,12 @@ def _without_nan(
     if array.dtype.kind not in "fc":
         if array.dtype.kind in "mM" and plain in (min, max):
             plain = of_ufunc(np.fmin if plain is min else np.fmax)
-        return stored(plain(array, **kwargs), out)
+        return into(plain(array, **kwargs), out)
     found = plain(_instead(array != array, fill, array), **kwargs)
     if not typed:  # if all elements are NaN the least and the greatest are NaN
         some = any(array == array, axis=axis, keepdims=keepdims, where=where)
         found = _instead(some if initial is NO_VALUE or initial is None else True, found, np.nan)
-    return stored(found, out)
+    return into(found, out)
 
 
 _instead = where  # under another name, for the parameters named `where`
@@ -472,7 +476,7 @@ def nanmean(
     if array.dtype.kind not in "fc":
         return mean(array, axis=axis, dtype=dtype, out=out, keepdims=keepdims, where=where)
     _inexact(array, dtype)
-    return stored(_masked_mean(array, _numbers(array, where), axis, dtype, keepdims), out)
+    return into(_masked_mean(array, _numbers(array, where), axis, dtype, keepdims), out)
 
 
 def _numbers(array: Array, mask: Any) -> Any:
@@ -491,7 +495,7 @@ def nanvar(
         return var(array, axis=axis, dtype=dtype, out=out, ddof=left_out, keepdims=keepdims, where=where, mean=mean)
     _inexact(array, dtype)
     held = _numbers(array, where)
-    return stored(_masked_variance(array, held, axis, dtype, left_out, keepdims, mean, True), out)
+    return into(_masked_variance(array, held, axis, dtype, left_out, keepdims, mean, True), out)
 
 
 def nanstd(
@@ -501,7 +505,7 @@ def nanstd(
     """Return the standard deviation of the elements that are not NaN, in two passes.  Lazy.  Arguments: as `var`."""
     left_out = ddof if correction is None else correction
     found = nanvar(x, axis, dtype, None, left_out, keepdims, where=where, mean=mean)
-    return stored(_root(found), out)
+    return into(_root(found), out)
 
 
 def accumulated(how: ag.Aggregate, x: Any, axis: int, dtype: Any = None) -> Array:
@@ -520,7 +524,7 @@ def _cumulative(how: ag.Aggregate, x: Any, axis: Any, dtype: Any, out: Any) -> A
     node = build.strong(build.operand(x))
     if axis is None:
         node, axis = build.reshaped(node, (node.kind.size,)), 0
-    return stored(accumulated(how, wrap(node), axis, dtype), out)
+    return into(accumulated(how, wrap(node), axis, dtype), out)
 
 
 def cumsum(

@@ -19,6 +19,7 @@ from bsp.arrays.expressions.graph import Node
 from bsp.arrays.kernels import elementwise as ew
 from bsp.arrays.typing import ArrayLike, Casting, Device, DTypeLike
 from bsp.arrays.views import own, store, view
+from bsp.errors import ShapeError
 
 __all__ = [
     "abs", "absolute", "acos", "acosh", "add", "angle", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
@@ -74,6 +75,13 @@ def stored(found: Array, out: Any, where: Any = True, name: str = "result", cast
         node = build.apply(ew.WHERE, build.operand(where), node, out._node)
     store(out, build.cast(node, out.dtype))
     return out
+
+
+def into(found: Array, out: Any, name: str = "result", casting: Any = "same_kind") -> Array:
+    """Return `stored` of a function that broadcasts no result; raises ShapeError for an `out` of another shape."""
+    if isinstance(out, Array) and out.shape != found.shape:
+        raise ShapeError(f"{name}: out= has shape {out.shape}, the result {found.shape}")
+    return stored(found, out, name=name, casting=casting)
 
 
 # ------------------------------------------------------------------------------------- ufuncs

@@ -66,7 +66,7 @@ def _product(ufunc: np.ufunc, a: Any, b: Any, /, out: Any = None, dtype: Any = N
     if dtype is not None:
         a, b = (ufuncs.astype(each, kind) for each, kind in zip(given, kinds, strict=True))
     found = contraction.vecdot(a, b, axis=axis) if ufunc is np.vecdot else _PRODUCTS[ufunc](a, b)
-    return ufuncs.stored(found, out, name=ufunc.__name__, casting=casting)
+    return ufuncs.into(found, out, name=ufunc.__name__, casting=casting)
 
 
 def _outer(ufunc: np.ufunc, x: Any, y: Any, **kwargs: Any) -> Any:
@@ -101,7 +101,7 @@ def _reduce(
         what = f"reduction operation '{ufunc.__name__}' is not reorderable"
         raise ValueError(f"{what}, so at most one axis may be specified")
     if not axes:
-        return ufuncs.stored(ufuncs.astype(array, sample.dtype), out)
+        return ufuncs.into(ufuncs.astype(array, sample.dtype), out)
     (place,) = axes
     if not array.shape[place] and not given:
         raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
@@ -115,7 +115,7 @@ def _reduce(
     else:
         how = LineFunction(f"{ufunc.__name__}.reduce", lambda lines: ufunc.reduce(lines, axis=-1, dtype=dtype, **given))
         found = of_lines(how, [array], place, (), sample.dtype)
-    return ufuncs.stored(manipulation.expand_dims(found, axis=place) if keepdims else found, out)
+    return ufuncs.into(manipulation.expand_dims(found, axis=place) if keepdims else found, out)
 
 
 def _one_axis(ufunc: np.ufunc, array: Array, axis: Any, method: str) -> int:
@@ -134,10 +134,10 @@ def _accumulate(ufunc: np.ufunc, x: Any, axis: Any = 0, dtype: Any = None, out: 
     place = _one_axis(ufunc, array, axis, "accumulate")
     kind: DType = ufunc.accumulate(np.ones(1, array.dtype), dtype=dtype).dtype
     if ufunc in ag.ASSOCIATIVE:
-        return ufuncs.stored(reductions.accumulated(ag.of_ufunc(ufunc), array, place, kind), out)
+        return ufuncs.into(reductions.accumulated(ag.of_ufunc(ufunc), array, place, kind), out)
     how = LineFunction(f"{ufunc.__name__}.accumulate", lambda lines: ufunc.accumulate(lines, axis=-1, dtype=dtype))
     found = of_lines(how, [array], place, (array.shape[place],), kind)
-    return ufuncs.stored(manipulation.moveaxis(found, -1, place), out)
+    return ufuncs.into(manipulation.moveaxis(found, -1, place), out)
 
 
 # ------------------------------------------------------------------------------------ reduceat
@@ -158,10 +158,10 @@ def _reduceat(ufunc: np.ufunc, x: Any, indices: Any, axis: Any = 0, dtype: Any =
     kind: DType = ufunc.reduceat(np.ones(1, array.dtype), [0], dtype=dtype).dtype
     if ufunc in ag.ASSOCIATIVE and _ascending(at):
         elements = array != 0 if kind.kind == "b" else array.astype(kind)  # complex numbers have a truth, too
-        return ufuncs.stored(_segments(ufunc, elements, at, place), out)
+        return ufuncs.into(_segments(ufunc, elements, at, place), out)
     how = LineFunction(f"{ufunc.__name__}.reduceat", lambda lines: ufunc.reduceat(lines, at, axis=-1, dtype=dtype))
     found = of_lines(how, [array], place, at.shape, kind)
-    return ufuncs.stored(manipulation.moveaxis(found, -1, place), out)
+    return ufuncs.into(manipulation.moveaxis(found, -1, place), out)
 
 
 @declares(lambda costs, at, length, ufunc: at)

@@ -18,7 +18,7 @@ import numpy as np
 
 from bsp.arrays import build
 from bsp.arrays.api.creation import asarray
-from bsp.arrays.api.ufuncs import stored
+from bsp.arrays.api.ufuncs import into
 from bsp.arrays.array import Array, compute, wrap
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.expressions.graph import Along, DType, Node, interned, kind_of
@@ -212,7 +212,7 @@ def _reduced(x: Any, axis: Any, keepdims: bool, out: Any, what: str, q: Any, wea
         found = Node(op, (lines,), kind_of((*[shape[axis] for axis in order], *leading), kind))
         kept = len(order)
         found = build.permuted(found, (*range(kept, kept + len(leading)), *range(kept)))
-    return stored(wrap(_spread(axes, keepdims, 0 if medians else q.ndim, found)), out)
+    return into(wrap(_spread(axes, keepdims, 0 if medians else q.ndim, found)), out)
 
 
 def _shape_of(what: str, q: np.ndarray) -> Shape:
@@ -433,7 +433,7 @@ def _quantile(what: str, percent: bool, text: str) -> Quantile:
         given = _checked(node, q, axis, method, weights)
         if isinstance(given, Array):
             found = _dealt_ranks(node, given, what, method, percent)
-            return stored(wrap(_spread(range(len(node.kind.shape)), keepdims, given.ndim, found)), out)
+            return into(wrap(_spread(range(len(node.kind.shape)), keepdims, given.ndim, found)), out)
         if percent:
             given = as_array(np.true_divide(given, 100))
         _check_ranks(given, percent)

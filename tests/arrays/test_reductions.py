@@ -183,3 +183,30 @@ def test_integers_are_rounded_to_tens(dtype: str, decimals: int) -> None:
     found, known = np.round(ba.asarray(given), decimals), np.round(given, decimals)
     assert found.dtype == known.dtype
     np.testing.assert_array_equal(found.compute(), known)
+
+
+OUTS: dict[str, Any] = {
+    "sum": lambda m, x, out: m.sum(x, axis=0, out=out),
+    "max": lambda m, x, out: m.max(x, axis=1, out=out),
+    "argmax": lambda m, x, out: m.argmax(x, axis=0, out=out.astype(int)),
+    "any": lambda m, x, out: m.any(x, axis=0, out=out),
+    "mean": lambda m, x, out: m.mean(x, axis=0, out=out),
+    "median": lambda m, x, out: m.median(x, axis=0, out=out),
+    "cumsum": lambda m, x, out: m.cumsum(x, axis=0, out=out),
+    "concatenate": lambda m, x, out: m.concatenate([x, x], out=out),
+    "add.reduce": lambda m, x, out: m.add.reduce(x, out=out),
+    "sum of a mask": lambda m, x, out: m.sum(x, axis=0, where=out > 0),
+}
+
+
+@pytest.mark.parametrize("name", OUTS)
+@pytest.mark.parametrize("shape", [(3, 2), (1, 2, 2), (4, 2)])
+def test_results_are_not_broadcast_into_out(name: str, shape: tuple[int, ...]) -> None:
+    def kind(x: Any, out: Any) -> Any:
+        try:
+            return np.asarray(OUTS[name](np, x, out)).shape
+        except ValueError:
+            return ValueError
+
+    given, out = np.arange(4.0).reshape(2, 2), np.zeros(shape)
+    assert kind(ba.asarray(given), ba.asarray(out)) == kind(given, out.copy())
