@@ -106,6 +106,7 @@ def test_everything_behind_the_script_is_the_scripts(line: str, own: str, progra
             "-p 100000 -n 99999 s.py",
             rf"-n 99999 elements on {cores()} cores; use -n {MOST_ELEMENTS_A_CORE * cores()} or less .*--hosts",
         ),
+        ("--predict --clones 2 s.py", r"--predict is of a plain run: leave out --clones.*"),
         ("--seed -1 s.py", r"--seed -1: seeds are 0 or more"),
         ("--seed seven s.py", r"argument --seed: invalid int value: 'seven'"),
         ("--blas-threads 0 s.py", r"--blas-threads 0: 1 or more"),
