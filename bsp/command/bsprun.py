@@ -233,9 +233,7 @@ def _check(parser: Parser, options: argparse.Namespace, program: list[str]) -> N
         if getattr(options, name) and not options.predict:
             parser.error(f"--{name} goes with --predict")
     if options.predict and _nonstop().asked(options):
-        parser.error(
-            "--predict is of a plain run: leave out --clones, --checkpoint and so on; bsp advise prices them"
-        )
+        parser.error("--predict is of a plain run: leave out --clones, --checkpoint and so on; bsp advise prices them")
     if options.profile is not None:
         if options.predict or options.check or _nonstop().asked(options):
             parser.error("--profile goes with a plain run: without --predict, --check, --clones and --checkpoint")

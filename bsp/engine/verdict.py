@@ -81,7 +81,8 @@ def judge(reports: Sequence[Standing], superstep: int) -> Verdict:
     for report in waiting:
         groups.setdefault(report.digest, []).append(report)
     parts = [f"{_pids([r.pid for r in group])} {_wait(group)} in {_calls(group)}" for group in groups.values()]
-    text = "; ".join(parts) + f" (superstep {superstep}); every process must make the same call"
+    same = "the same call" if len({report.call for report in waiting}) > 1 else "this call with arguments that agree"
+    text = "; ".join(parts) + f" (superstep {superstep}); every process must make {same}"
     return Verdict(False, SyncMismatch(text), 1)
 
 
