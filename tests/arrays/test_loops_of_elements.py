@@ -626,11 +626,16 @@ def added(w, C, D, s, t, A, B, x):
     return C, D, s, t, total, sum(x[i] * x[i] for i in range(len(x)))
 
 
-@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i8", "f4", "f8"])
-@pytest.mark.parametrize("sums", ["i8", "f4", "f8", "c16"])
+@pytest.mark.parametrize(
+    ("dtype", "sums"),
+    [
+        (dtype, sums)
+        for dtype in ["?", "i1", "u2", "i8", "f4", "f8"]
+        for sums in ["i8", "f4", "f8", "c16"]
+        if dtype[0] != "f" or sums != "i8"  # that is refused
+    ],
+)
 def test_loops_add_in_the_dtype_of_their_sums(dtype: str, sums: str) -> None:
-    if dtype[0] == "f" and sums == "i8":
-        pytest.skip("this is refused, see below")
     rng = np.random.default_rng(5)
     A, B = (rng.integers(-90, 90, shape).astype(dtype) for shape in ((3, 40), (40, 2)))
     x = rng.integers(1, 3, 60).astype(dtype)

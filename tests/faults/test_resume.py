@@ -223,7 +223,8 @@ def test_a_damaged_checkpoint_is_refused_by_name_and_the_one_before_is_used(
         other = tmp_path / "other.py"
         other.write_text(PROGRAM + "\n# another program\n")
         elsewhere = tmp_path / "elsewhere"
-        again = bsprun("-p", 4, "-n", 2, "--checkpoint", elsewhere, "--every", 40, other, 150)
+        # rounds enough for the next one to be written, too: a job does not wait at its end for what it is writing
+        again = bsprun("-p", 4, "-n", 2, "--checkpoint", elsewhere, "--every", 40, other, 190)
         assert again.returncode == 0
         manifest.write_bytes((elsewhere / newest / "manifest.json").read_bytes())
     rest = bsprun("-p", 4, "-n", 2, "--resume", folder, "--events", events, script, 150)
