@@ -1,6 +1,6 @@
-"""What a program leaves for its end: threads that Python waits for, and functions of `atexit`.
+"""The end of a program in a worker: its threads, which Python waits for, and its functions of `atexit`.
 
-A worker is a forked process, which ends without them.  So it does here what an interpreter does at its end.
+A forked process ends without them, so a worker does here what an interpreter does at its end.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def finish(failed: bool, stdout: Any) -> bytes:
 
 
 def _join(seconds: float | None) -> None:
-    """Wait for all threads that are no daemons, for at most so long; say what it is waited for."""
+    """Wait for all threads that are no daemons, for at most so long; after a while say which."""
     told = False
     while waited_for := [t for t in threading.enumerate() if t is not threading.main_thread() and not t.daemon]:
         waited_for[0].join(_SILENT if seconds is None else seconds)

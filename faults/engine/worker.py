@@ -590,7 +590,7 @@ def work(settings: dict[str, Any], program: list[str]) -> Callable[[socket.socke
                 _raise_in(hosted.tasks[0], mine, transport)
             with hosting(hosted):
                 verdict = hosted.run()
-            # text of a bundle that prints no more, as all text is printed by the first
+            # the first bundle prints all text; that of others has no superstep left to get there: to standard error
             text = left_over.finish(verdict.failure is not None, None if bundle == 0 else transport.errors)
             if text:
                 recovery.lines(text)
