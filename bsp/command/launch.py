@@ -344,11 +344,20 @@ def _is_open(descriptor: int) -> bool:
     return True
 
 
+def _depend() -> None:
+    """Arrange that this process dies with its parent, to which a terminal's SIGQUIT is left.
+
+    MPI's launcher would die of it, and leave its shared memory behind.
+    """
+    die_with_parent()
+    signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+
+
 def _watch(
     command: Sequence[str], environment: dict[str, str], desk: Desk | Links | None = None, **streams: Any
 ) -> int:
     """Run a command to its end; a signal to us ends it, and everything it has started, within seconds."""
-    child = subprocess.Popen(command, env=environment, preexec_fn=die_with_parent, **streams)
+    child = subprocess.Popen(command, env=environment, preexec_fn=_depend, **streams)
     received: list[int] = []
 
     def forward(number: int, frame: Any) -> None:

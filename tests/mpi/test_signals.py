@@ -128,7 +128,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 EVERYWHERE = pytest.mark.parametrize("place", PLACES)
 ELEMENTS = pytest.mark.parametrize("elements", [1, 2])
-ASKED = {signal.SIGTERM: "ended by SIGTERM", signal.SIGINT: "interrupted", signal.SIGHUP: "ended by SIGHUP"}
+ASKED = {signal.SIGTERM: "ended by SIGTERM", signal.SIGINT: "interrupted", signal.SIGHUP: "ended by SIGHUP",
+         signal.SIGQUIT: "ended by SIGQUIT"}  # fmt: skip
 
 
 @EVERYWHERE
@@ -147,7 +148,7 @@ def test_bsprun_asked_to_end_ends_the_job_and_says_why(
 
 
 @ELEMENTS
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
 def test_a_signal_of_the_terminal_reaches_the_whole_group_and_means_the_same(
     start: Start, number: signal.Signals, elements: int
 ) -> None:
