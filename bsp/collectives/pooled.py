@@ -19,7 +19,7 @@ from bsp.errors import ShapeError
 from bsp.transport.compiled import prefixes_of_plain, tree_of_plain, tree_of_small
 from bsp.values.operations import Prefixes, Reduction, combine, keeps
 from bsp.values.payload import NUMBERS, PLAIN, array_head, dumps, is_array, is_small
-from bsp.values.records import ARRAY, VALUE, address_of
+from bsp.values.records import ARRAY, address_of
 
 if TYPE_CHECKING:
     from bsp.cost.choice import Choice
@@ -131,8 +131,6 @@ class KnownReduction:
         if self._head is not None:  # as `give_to_all`, without its calls
             record = (ARRAY, first, self._address, self._stop, self._head + value.tobytes(), None)
             self._channel.outbox.effects.append(record)
-        elif type(value) is float:
-            self._channel.outbox.effects.append((VALUE, first, self._address, self._stop, dumps(value), None))
         else:
             packed = dumps(value) if type(value) in PLAIN else pickled(value, self._proc, call.text)
             give_to_all(self._channel, self._proc.pid, first, self._stop, packed, lent=False)

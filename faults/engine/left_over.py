@@ -32,7 +32,8 @@ def finish(failed: bool, stdout: Any) -> bytes:
     stdout : where they print to instead.
     """
     text = io.BytesIO()
-    stream = stdout or io.TextIOWrapper(text, "utf-8", "replace", write_through=True)
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"  # as that of the text before
+    stream = stdout or io.TextIOWrapper(text, encoding, "replace", write_through=True)
     kept, sys.stdout = sys.stdout, stream
     try:
         _join(_AFTER_A_FAILURE if failed else None)
