@@ -96,8 +96,10 @@ def run_element(settings: dict[str, Any], program: list[str], lifeline: Lifeline
             from mpi4py import MPI
 
         from bsp.transport.mpi import MpiTransport
+        from bsp.transport.shared_memory import unlink_segments
 
         if MPI.COMM_WORLD.size > 1:
+            unlink_segments(MPI.COMM_WORLD)
             transport = MpiTransport(MPI.COMM_WORLD, settings["schedule"], settings["seed"], machine)
             differs = difference(transport.gather(build()))
             if differs is not None and transport.index == 0:

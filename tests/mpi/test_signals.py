@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from bsp.host import find_mpiexec, is_open_mpi
 from bsp.hosts import processes
 
 pytestmark = pytest.mark.jobs
@@ -216,3 +217,16 @@ def test_who_has_ended_and_is_not_collected_is_not_waited_for(monkeypatch: pytes
     assert process.status() == psutil.STATUS_ZOMBIE
     assert child.wait() == -signal.SIGKILL
     processes.kill([process])  # nor is it, when it is gone
+
+
+@pytest.mark.skipif(not is_open_mpi(find_mpiexec() or ""), reason="the files of other MPIs have other names")
+def test_open_mpis_shared_memory_has_no_name_while_the_job_runs(tmp_path: Path) -> None:
+    """A job that is killed as a whole, as by a batch system, can remove nothing: the files would stay for ever."""
+    path = tmp_path / "segments.py"
+    path.write_text(
+        "import bsp\nbsp.process().sync()\n"
+        "maps = [line.split(maxsplit=5)[-1] for line in open('/proc/self/maps') if '/sm_segment.' in line]\n"
+        "print(len(set(maps)), all(name.endswith(' (deleted)\\n') for name in maps))\n"
+    )
+    done = subprocess.run([BSPRUN, "-p", "3", "-n", "3", str(path)], capture_output=True, text=True, timeout=300)
+    assert (done.stdout, done.stderr, done.returncode) == ("3 True\n" * 3, "", 0)
