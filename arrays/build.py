@@ -57,6 +57,13 @@ def from_whole(values: Any, layout: Layout | None = None) -> Node:
     return leaf(values.shape, values.dtype, layout, dealt_blocks(values, layout, here.pid))
 
 
+def given(values: Any, layout: Layout | None = None) -> Node:
+    """Return `from_whole` of an array that the program gives: all processes must give the same."""
+    node = from_whole(values, layout)
+    world().give(node, values)
+    return node
+
+
 def from_own(values: Any) -> Node:
     """Return `from_whole` of an array that nothing else refers to: it becomes the block where it is one, uncopied."""
     layout = automatic(values.shape, world().nprocs)
@@ -78,7 +85,7 @@ def operand(value: Any) -> Node:
     found = np.asarray(value)
     if found.dtype.kind not in KINDS:
         element_type(found.dtype, f"{value!r:.60}")  # raises TypeError; the text of a large array takes milliseconds
-    return from_whole(found)
+    return given(found)
 
 
 def apply(op: ew.Elementwise, *nodes: Node) -> Node:

@@ -12,7 +12,7 @@ superstep ends.
    on every process, as all that decides about plans must be.  Whether a block is copied follows from the reference
    counts of this process, which may differ between processes, and changes no values, plans or supersteps.
 4. All processes must assign the same.  The next boundary of arrays compares a digest of their assignments
-   (`World.has_assigned`).
+   (`World.note`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from bsp.arrays.execution.world import World
 from bsp.arrays.expressions.graph import LEAF, OVERWRITE, PARAM, Access, DType, Kind, Node, ViewOperation
 from bsp.arrays.expressions.layout import REPLICATED_SIZE, Shape
 from bsp.arrays.expressions.merging import CutBlocks, cut
-from bsp.arrays.kernels.overwriting import Assignment, Assignments, meaning
+from bsp.arrays.kernels.fingerprints import meaning
+from bsp.arrays.kernels.overwriting import Assignment, Assignments
 from bsp.values.payload import is_abstract
 
 ASSIGNMENTS = Kind((), np.dtype(bool), Assignments)  # of the parameter of an array that is overwritten
@@ -76,6 +77,7 @@ def renewed(node: Node, merged: bool = False) -> Node:
     new = Node(LEAF, (), node.kind)
     whole = merged and type(blocks) is CutBlocks
     new.become(layout, cut(layout, dict(blocks.merged)) if whole else dict(blocks))
+    new.given = node.given
     return new
 
 
@@ -84,7 +86,7 @@ def note(here: World, access: tuple[Access, ...], shape: Shape, values: Any) -> 
     if here.nprocs > 1 and (type(values) is np.ndarray or not is_abstract(values)):
         data = meaning(values)
         data = data if len(data) <= _SMALL else xxh3_64_digest(data)
-        here.has_assigned([*map(tuple, access)], shape, values.shape, data)
+        here.note([*map(tuple, access)], shape, values.shape, data)
 
 
 def write(here: World, node: Node, access: tuple[Access, ...], shape: Shape, values: Any) -> None:

@@ -63,16 +63,22 @@ def layout_for(shape: Shape, grid: Grid = None, process_grid: Grid = None) -> La
 
 
 def made(
-    shape: Shape, dtype: DType, layout: Layout, make: Callable[[Shape, tuple[tuple[int, int], ...]], Any]
+    shape: Shape, dtype: DType, layout: Layout, make: Callable[[Shape, tuple[tuple[int, int], ...]], Any], *given: Any
 ) -> Array:
-    """Return a new array; each owner of a merged block calls `make(block shape, index ranges)` for it."""
+    """Return a new array; each owner of a merged block calls `make(block shape, index ranges)` for it.
+
+    given : what `make` depends on, besides; it must be the same on every process (`World.give`).
+    """
     here, merged = world(), layout.merged
     blocks: Blocks = {}
     for at in merged.mine(here.pid):
         box = merged.box(at)
         size = tuple(stop - start for start, stop in box)
         blocks[at] = filled(size, dtype, partial(make, size, box))
-    return wrap(leaf(shape, dtype, layout, cut(layout, blocks)))
+    node = leaf(shape, dtype, layout, cut(layout, blocks))
+    if given:
+        here.give(node, *given)
+    return wrap(node)
 
 
 def _of_one(array: Array) -> Array:
@@ -131,7 +137,9 @@ def full(
         return wrap(build.relaid(node, layout_for(target, grid, process_grid))).persist()
     value = values.compute() if isinstance(values, Array) else values
     found = element_type(np.asarray(value).dtype if dtype is None else dtype, "full")
-    return _filled(shape, value, found, grid, process_grid, device)
+    array = _filled(shape, value, found, grid, process_grid, device)
+    world().give(array._node, value)
+    return array
 
 
 def _alike(
@@ -150,7 +158,7 @@ def _alike(
     if shape is None and grid is None and process_grid is None and found.layout is not layout:
         number = (1 if function is ones else 0) if value is None else value
         if np.ndim(number) == 0 and not isinstance(number, Array):
-            return made(array.shape, found.dtype, layout, lambda size, box: np.full(size, number, found.dtype))
+            return made(array.shape, found.dtype, layout, lambda size, box: np.full(size, number, found.dtype), number)
     return found
 
 
@@ -210,7 +218,7 @@ def arange(
             return np.arange(low, high, by)[slice(*box[0])].astype(found)
         return (first + np.arange(box[0][0], box[0][1]).astype(found) * delta).astype(found)
 
-    return made((length,), found, layout_for((length,), grid, process_grid), make)
+    return made((length,), found, layout_for((length,), grid, process_grid), make, low, by)
 
 
 _TIMES = (np.datetime64, np.timedelta64, datetime.date, datetime.timedelta)
@@ -258,7 +266,7 @@ def _times(start: Any, stop: Any, step: Any, dtype: Any, grid: Grid, process_gri
     def make(size: Shape, box: Any) -> Any:
         return (first + np.arange(*box[0], dtype=np.int64) * by).view(kind)
 
-    return made((length,), kind, layout_for((length,), grid, process_grid), make)
+    return made((length,), kind, layout_for((length,), grid, process_grid), make, first, by)
 
 
 @overload
@@ -300,7 +308,7 @@ def linspace(
             values[-1] = stop
         return (np.floor(values) if found.kind in "iu" else values).astype(found)
 
-    array = made((num,), found, layout_for((num,), grid, process_grid), make)
+    array = made((num,), found, layout_for((num,), grid, process_grid), make, start, stop, endpoint)
     return (array, step if num > endpoint else np.float64(np.nan)) if retstep else array
 
 
@@ -336,7 +344,7 @@ def geomspace(
             values[-1] = high
         return (values * sign).astype(kind)
 
-    return made((num,), kind, layout_for((num,)), make)
+    return made((num,), kind, layout_for((num,)), make, ends, endpoint)
 
 
 def bartlett(M: int) -> Array:
@@ -374,7 +382,7 @@ def eye(
     found = element_type(float if dtype is None else dtype)
     return made(
         shape, found, layout_for(shape, grid, process_grid),
-        lambda size, box: np.eye(size[0], size[1], k + box[0][0] - box[1][0], dtype=found),
+        lambda size, box: np.eye(size[0], size[1], k + box[0][0] - box[1][0], dtype=found), k,
     )  # fmt: skip
 
 
@@ -451,7 +459,7 @@ def asarray(
     values: Any = as_array(obj, kind)
     element_type(values.dtype, "asarray")
     layout = layout_for(values.shape, grid, process_grid)
-    return _of_one(wrap(build.from_whole(values, layout)))
+    return _of_one(wrap(build.given(values, layout)))
 
 
 def _holds_arrays(obj: Any) -> bool:

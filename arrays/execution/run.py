@@ -42,7 +42,7 @@ class Run:
         self._text, self._digests = plan.text, plan.digests
         if params and world.nprocs > 1:  # no part of the plan, but of the digest: different numbers get SyncMismatch
             self._text, self._digests = plan.with_numbers(params)
-        self._text, self._digests = world.called(self._text, self._digests)
+        self._given, self._digests = world.called(self._digests)
         self._common: dict[int, Any] = {}
         self._arrived: dict[int, dict[int, Any]] = {}  # pieces by fetch, then row
         self._notes = Notes(world.pid)
@@ -170,7 +170,7 @@ class Run:
                 outbox.send(world.pid, dests, context.id, None, piece, None, borrowed=True, shared=True)
             self._prepare(level)
         world.task.label = plan.text
-        world.task.boundary(Call(self._text, self._digests[level], (context,)))
+        world.task.boundary(Call(self._text, self._digests[level], (context,), self._given))
         arrived, context.arrived = context.arrived, []
         context.landings = {}
         if arrived or noted:
@@ -268,7 +268,7 @@ class Declared(Run):
             recorder.moved(world.context.id, lambda: plan.exchanged(level))
             self._prepare(level)
         world.task.label = plan.text
-        world.task.boundary(Call(self._text, self._digests[level], (world.context,)))
+        world.task.boundary(Call(self._text, self._digests[level], (world.context,), self._given))
         for _, number, row in self.orders.receives[level] if not last else ():
             fetch = plan.fetches[number]
             shape = tuple(each.stop - each.start for each in fetch.row(row).into)

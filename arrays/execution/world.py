@@ -6,7 +6,7 @@ import contextlib
 import marshal
 import warnings
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from bsp.arrays.execution.run import Declared, Run
 from bsp.arrays.expressions.graph import LEAF, Blocks, DType, ExpressionGraph, Node
 from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.expressions.merging import cut, merged_blocks
+from bsp.arrays.kernels.fingerprints import fingerprint
 from bsp.arrays.kernels.kernels import Product
 from bsp.arrays.kernels.shared_errors import Notes, Trouble, current
 from bsp.arrays.planning.plan import MARSHAL, Plan
@@ -38,7 +39,7 @@ _PLANS, _OPTIONS = 512, 16  # plans in a cache, which is emptied when it is full
 _PANELS = 256  # panels of a contraction at most
 _LARGE, _ROUNDS = 1 << 20, 3  # RecomputedWarning: bytes of an array, and the round that warns
 _SCHEDULES = ("patterns", "lshs", "round-robin")
-_NOTHING: tuple[Any, bytes] = (None, b"")  # was assigned: no place, no digest
+_NOTHING: tuple[Any, bytes] = (None, b"")  # was noted: no place, no digest
 _plans: dict[Any, tuple[dict[Any, Plan], dict[Any, Plan]]] = {}  # see `World.plan_with`; dealt, and brought together
 Result = TypeVar("Result")
 
@@ -60,7 +61,7 @@ class World:
         self.in_procedure = self.abstract  # a procedure runs or is forecast, and includes those that it calls
         self._again: Counter[Any] = Counter()  # by structure: evaluations that computed a large array again
         self.notes: Notes | None = None  # floating-point errors of the procedure that runs
-        self._assigned = _NOTHING  # see `has_assigned`
+        self.noted = _NOTHING  # see `note`
         memory = self.machine.memory / max(1, -(-self.nprocs // self.machine.p))
         self.plan_with("patterns", memory)
 
@@ -152,37 +153,55 @@ class World:
             new[...] = block
         return new
 
-    def has_assigned(self, *what: bytes | list[tuple[int, ...]] | Shape) -> None:
-        """Note what this process has assigned without a plan; the next boundary checks that all have done the same.
+    def note(self, *what: Any) -> None:
+        """Note what this process has done or given without a plan; the next boundary checks that all did the same.
 
-        what : numbers, bytes, and tuples and lists of such.
+        what : numbers, texts, bytes, and tuples and lists of such.
         Nothing is noted beyond the head of a round: a process that joins there has not carried out what came before.
         """
         if self.nprocs > 1:
-            place, (noted_at, found) = self._place(), self._assigned
+            place, (noted_at, found) = self._place(), self.noted
             before = found if found and noted_at == place else b""
-            self._assigned = place, xxh3_64_digest(marshal.dumps((before, *what), MARSHAL))
+            self.noted = place, xxh3_64_digest(marshal.dumps((before, *what), MARSHAL))
 
-    def assigned(self) -> bytes:
-        """Return the digest of all that was assigned since the last boundary of arrays or head of a round, or b""."""
-        place, found = self._assigned
-        return found if found and place == self._place() else b""
+    def note_given(self, values: Iterable[Any], nodes: Iterable[Node] = ()) -> None:
+        """Note NumPy arrays, numbers and texts that a call is given, and what leaves were made of.
+
+        Nothing is noted inside a procedure: the arguments of its call have been.
+        """
+        if self.nprocs > 1 and not self.in_procedure:
+            self.note(*map(fingerprint, values))
+            self.compare(nodes)
+
+    def give(self, node: Node, *values: Any) -> None:
+        """Keep with a new leaf what the program made it of: the first superstep that uses it compares them.
+
+        values : NumPy arrays, numbers and texts, which must be the same on every process.
+        """
+        if self.nprocs > 1 and not self.in_procedure:
+            node.given = self._place(), xxh3_64_digest(marshal.dumps((*map(fingerprint, values),), MARSHAL))
+
+    def compare(self, nodes: Iterable[Node]) -> None:
+        """Note what leaves were made of, where that has not been compared."""
+        for node in nodes:
+            if node.op is LEAF and node.given is not None and node.given[0] == self._place():
+                self.note(node.given[1])
 
     def _place(self) -> Any:
         return self.task.loops, self.task.round
 
-    def called(self, text: str, agreed: list[bytes]) -> tuple[str, list[bytes]]:
-        """Return a text and digests for boundaries, which include what was assigned; nothing is then noted any more."""
-        if self._assigned is _NOTHING or not (found := self.assigned()):
-            return text, agreed
-        self._assigned = _NOTHING
-        return f"{text}, after assignments {found.hex()}", [digest("assigned", each, found) for each in agreed]
+    def called(self, agreed: list[bytes]) -> tuple[bytes, list[bytes]]:
+        """Return a digest of what was noted (b"" if nothing), and digests for boundaries that include it; forget it."""
+        (place, found), self.noted = self.noted, _NOTHING
+        if not found or place != self._place():
+            return b"", agreed
+        return found, [digest("noted", each, found) for each in agreed]
 
     def _meet(self, text: str, kind: str) -> None:
         """End a superstep at which all processes must make the same call."""
         self.task.label = text
-        shown, (agreed,) = self.called(text, [digest(kind, text)])
-        self.task.boundary(Call(shown, agreed, (self.context,)))
+        given, (agreed,) = self.called([digest(kind, text)])
+        self.task.boundary(Call(text, agreed, (self.context,), given))
 
     def exchange(
         self, text: str, out: Sequence[tuple[int, Any]], into: dict[int, list[Any]] | None = None
@@ -301,6 +320,11 @@ class World:
         plan, graph = self.planned(nodes, gather)
         if len(graph.given) > graph.asked:
             self._notice(graph)
+        given = [leaf for leaf in graph.leaves if leaf.given is not None]
+        if given:
+            self.compare(given)
+            for leaf in given:
+                leaf.given = None
         leaves = [leaf.value if leaf.layout is value.layout else merged_blocks(leaf, self.empty)
                   for leaf, value in zip(graph.leaves, plan.leaves, strict=True)]  # fmt: skip
         run = (Declared if self.abstract else Run)(plan, self, leaves, graph.params)

@@ -226,7 +226,7 @@ def interned(cls: type[_Operation], *parameters: Any) -> _Operation:
 class Node:
     """One operation in an expression.  Its operation changes once: computed, it becomes a leaf."""
 
-    __slots__ = ("args", "computed", "findings", "kind", "layout", "op", "origin", "value")
+    __slots__ = ("args", "computed", "findings", "given", "kind", "layout", "op", "origin", "value")
 
     op: Operation
     args: tuple[Node, ...]
@@ -235,6 +235,7 @@ class Node:
     layout: Layout | None  # of a leaf only
     origin: Any  # of a leaf that a procedure has made: its description, else None
     findings: tuple[Any, ...]  # of a leaf, facts about its values that procedures found (`selection.remembered`)
+    given: Any  # of a leaf: a digest of what the program made it of, if it is still to be compared (`World.give`)
     computed: bool  # whether it was computed before as an intermediate result
 
     def __init__(self, op: Operation, args: tuple[Node, ...], kind: Kind) -> None:
@@ -246,7 +247,7 @@ class Node:
     def become(self, layout: Layout, blocks: Blocks) -> None:
         """Turn the node into a leaf with this layout and this process's blocks; drop its arguments."""
         self.op, self.args = LEAF, ()
-        self.layout, self.value, self.origin, self.findings = layout, blocks, None, ()
+        self.layout, self.value, self.origin, self.findings, self.given = layout, blocks, None, (), None
 
     def __reduce__(self) -> Any:
         if self.op is LEAF:
@@ -262,7 +263,7 @@ def leaf(shape: Shape, dtype: DType, layout: Layout, blocks: Mapping[Shape, Any]
     blocks : this process's blocks, by block coordinates.
     """
     node = Node(LEAF, (), kind_of(shape, dtype))
-    node.layout, node.value, node.origin, node.findings = layout, blocks, None, ()
+    node.layout, node.value, node.origin, node.findings, node.given = layout, blocks, None, (), None
     return node
 
 

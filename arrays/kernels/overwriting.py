@@ -10,6 +10,7 @@ import numpy as np
 
 from bsp.arrays.expressions.graph import Access
 from bsp.arrays.expressions.layout import Shape
+from bsp.arrays.kernels.fingerprints import meaning
 from bsp.transport.header import digest
 
 
@@ -60,14 +61,6 @@ class Assignment(NamedTuple):
     def __repr__(self) -> str:
         access = [tuple(each) for each in self.access]
         return f"{access} {self.shape} {self.values.dtype.str} {self.values.shape} {meaning(self.values).hex()}"
-
-
-def meaning(values: np.ndarray) -> bytes:
-    """Return the bytes of an array; of `longdouble` those that are no padding, which is arbitrary."""
-    if values.dtype.char not in "gG" or np.finfo(values.dtype).nmant != 63:
-        return values.tobytes()
-    parts = np.ascontiguousarray(values).reshape(-1).view("g").view(np.uint8)
-    return parts.reshape(-1, np.dtype("g").itemsize)[:, :10].tobytes()
 
 
 class WrittenPart(NamedTuple):

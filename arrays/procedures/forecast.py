@@ -149,19 +149,29 @@ def procedure(function: _Function) -> _Function:
             return function(*args, **kwargs)
         if here.memory and SAFE * sum(map(_nbytes, _arrays((args, kwargs)))) > here.memory:
             _fitting(Origin(called, _sketched(args), _sketched(kwargs)), here)
+        before = here.noted
+        here.note_given(
+            (function.__name__, *_given((args, kwargs))), (array._node for array in _own_arrays((args, kwargs)))
+        )
+        noted = here.noted
         here.in_procedure = True
         try:
             with here.calculating(function.__name__):
                 found = function(*args, **kwargs)
         finally:
             here.in_procedure = False
-        leaves = [array._node for array in _arrays(found) if isinstance(array, Array) and array._node.op is LEAF]
+        leaves = [array._node for array in _own_arrays(found) if array._node.op is LEAF]
         if leaves:  # the arguments have been computed by now, so their layouts are known
-            arrays = [array for array in _arrays((args, kwargs)) if isinstance(array, Array)]
-            kept = any(array._node.findings for array in arrays if array._node.op is LEAF)
+            kept = any(array._node.findings for array in _own_arrays((args, kwargs)) if array._node.op is LEAF)
             origin = Origin(called, _sketched(args), _sketched(kwargs), kept)
             for node in leaves:
                 node.origin = origin
+        if (
+            leaves and here.noted is noted and noted is not before
+        ):  # no superstep has compared them: one that uses the result will
+            here.noted = before
+            for node in leaves:
+                node.given = noted
         return found
 
     return called  # type: ignore[return-value]
@@ -298,6 +308,23 @@ def _arrays(value: Any) -> Iterator[Any]:
     elif isinstance(value, dict):
         for each in value.values():
             yield from _arrays(each)
+
+
+def _own_arrays(value: Any) -> Iterator[Array]:
+    """Yield the arrays of ours in arguments or results."""
+    return (array for array in _arrays(value) if isinstance(array, Array))
+
+
+def _given(value: Any) -> Iterator[Any]:
+    """Yield everything in arguments that is no array of ours."""
+    if isinstance(value, (tuple, list)):
+        for each in value:
+            yield from _given(each)
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _given(each)
+    elif not isinstance(value, Array):
+        yield value
 
 
 def _nbytes(array: Any) -> int:

@@ -147,7 +147,7 @@ class Generator:
                 return generator.multinomial(trials[..., 0], chances, size=lengths[: -len(last)])
             return getattr(generator, name)(*mine, size=lengths, **options)
 
-        return _dealt(here, kind, layout, streams, draw, tiles, bool(parts or last))
+        return _dealt(here, kind, layout, streams, draw, tiles, bool(parts or last), (name, *parameters))
 
     # ----------------------------------------------------------------- distributions of their own
 
@@ -597,7 +597,8 @@ class Generator:
         def draw(generator: np.random.Generator, spans: Box) -> Any:
             return cdf.searchsorted(generator.random(tuple(high - low for low, high in spans)), side="right")
 
-        return _dealt(here, _INT, layout_for(shape, grid, process_grid), streams, draw, Tiles(shape))
+        layout = layout_for(shape, grid, process_grid)
+        return _dealt(here, _INT, layout, streams, draw, Tiles(shape), given=(cdf,))
 
     def _by_dealt_chances(
         self, here: World, key: tuple[int, ...], chances: Array, size: Any, grid: Grid, process_grid: Grid
@@ -659,7 +660,7 @@ class Generator:
             return source[(*windows[:axis], slice(None), *windows[last:])].take(chosen, axis)
 
         blocks = {own.box(at): block for at, block in merged_blocks(node, world().empty).items()}
-        return made(shape, source.dtype, layout, make)
+        return made(shape, source.dtype, layout, make, source, node.given and node.given[1])
 
     def permutation(self, x: ArrayLike, axis: int = 0, *, grid: Grid = None, process_grid: Grid = None) -> Array:
         """Return range(x) in random order, or an array with its parts along an axis in random order.
@@ -750,7 +751,7 @@ def _draw_cost(costs: Reported, shape: Shape, kind: DType, layout: Layout) -> Ar
 @declares(lambda costs, order, shape, layout: _draw_cost(costs, shape, _INT, layout))
 def _in_order(order: Permutation, shape: Shape, layout: Layout) -> Array:
     """Return an array of a shape with the first positions of a random order, as many as it has elements."""
-    return made(shape, _INT, layout, lambda size, box: order.at(_numbers(shape, box)))
+    return made(shape, _INT, layout, lambda size, box: order.at(_numbers(shape, box)), repr(order.streams))
 
 
 def _broadcasts(own: Shape, shape: Shape) -> builtins.bool:
@@ -778,7 +779,7 @@ def _check(name: str, streams: Streams, given: Sequence[Any], options: dict[str,
 
 def _dealt_cost(
     costs: Reported, here: World, dtype: DType, layout: Layout, streams: Streams, draw: Draw, tiles: Tiles,
-    agree: builtins.bool = False,
+    agree: builtins.bool = False, given: Sequence[Any] = (),
 ) -> Array:  # fmt: skip
     """Declare the cost of `_dealt`."""
     if agree:
@@ -789,18 +790,19 @@ def _dealt_cost(
 @declares(_dealt_cost)
 def _dealt(
     here: World, dtype: DType, layout: Layout, streams: Streams, draw: Draw, tiles: Tiles,
-    agree: builtins.bool = False,
+    agree: builtins.bool = False, given: Sequence[Any] = (),
 ) -> Array:  # fmt: skip
     """Draw a new array.
 
     agree : take one superstep, in which an error on one process is raised on all.
+    given : parameters, which are the same on every process.
     """
 
     def work() -> dict[Box, np.ndarray]:
         return filled(tiles, dtype, layout.merged, here.pid, streams, draw)
 
     blocks = here.together("a draw", work) if agree else work()
-    return made(tiles.shape, dtype, layout, lambda size, box: blocks[box])
+    return made(tiles.shape, dtype, layout, lambda size, box: blocks[box], repr(streams), *given)
 
 
 def _chances(p: Any, count: int) -> Any:

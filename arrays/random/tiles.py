@@ -34,6 +34,9 @@ class Streams:
         self._seed = entropy, key
         self._state: Any = None
 
+    def __repr__(self) -> str:
+        return f"streams of seed {self._seed}"
+
     def __call__(self, tile: int) -> np.random.Generator:
         """Return the generator of a tile, at its first number; it is valid until the next call."""
         if self._state is None:

@@ -19,7 +19,7 @@ def report(task: Task, superstep: int) -> Standing:
                       f"{type(task.fault).__name__}: {task.fault}", shared=task.fault)  # fmt: skip
     error = task.raised
     if task.state is not RAISED or error is None:
-        return Standing(task.pid, task.state, task.call.text, task.call.digest, line)
+        return Standing(task.pid, task.state, task.call.text, task.call.digest, line, given=task.call.given)
     if isinstance(error, SystemExit):
         text = "" if error.code is None or isinstance(error.code, int) else f"{error.code}\n"
         return Standing(task.pid, RAISED, "sys.exit", b"", _raised_at(error), task.raised_in,

@@ -87,6 +87,7 @@ class Call:
     text: str  # for messages: "sync" or "broadcast(root=0)"
     digest: bytes
     contexts: tuple[Context, ...]  # whose effects the boundary delivers
+    given: bytes = b""  # a digest of the values that were given to arrays before, which `digest` includes
     hint: int = 0  # `boundary` returns the largest of all processes: a root announces how many supersteps follow
 
 

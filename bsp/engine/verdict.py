@@ -32,6 +32,7 @@ class Standing:
     shared: Exception | None = None  # an exception that is raised on every process as it is
     status: int | None = None  # of sys.exit
     pickled: bytes = b""  # the exception; no bytes if it cannot be pickled
+    given: bytes = b""  # a digest of the values that it has given to arrays
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,8 @@ def judge(reports: Sequence[Standing], superstep: int) -> Verdict:
         groups.setdefault(report.digest, []).append(report)
     parts = [f"{_pids([r.pid for r in group])} {_wait(group)} in {_calls(group)}" for group in groups.values()]
     same = "the same call" if len({report.call for report in waiting}) > 1 else "this call with arguments that agree"
-    text = "; ".join(parts) + f" (superstep {superstep}); every process must make {same}"
+    values = ", and give the same values to its arrays before" if len({report.given for report in waiting}) > 1 else ""
+    text = "; ".join(parts) + f" (superstep {superstep}); every process must make {same}{values}"
     return Verdict(False, SyncMismatch(text), 1)
 
 

@@ -72,7 +72,7 @@ tell("file", ba.load(sys.argv[1] + "/x.npy")[::2])
 
 # Gradient steps; what a round needs of the last one is arrays in a bsp.State, persisted.
 LOOP = """
-import hashlib, time
+import hashlib, pathlib, sys, time
 import numpy as np
 import bsp
 import bsp.arrays as ba
@@ -96,6 +96,9 @@ for k in proc.rounds(12, state):
         large = error[error > np.percentile(error, 90)]
         state.seen.append((large.shape[0], float(large.sum())))
     print(proc.pid, k, float(slope @ slope).hex())
+for folder in sys.argv[1:]:  # a job of milliseconds may be faster than the disk: it does not end before a checkpoint
+    while not list(pathlib.Path(folder).glob("*/manifest.json")):
+        time.sleep(0.01)
 for array in (state.beta, state.worst, state.order):
     print("end", proc.pid, hashlib.sha256(array.compute().tobytes()).hexdigest()[:16], state.seen)
 """
@@ -187,9 +190,9 @@ def test_killed_clones_change_nothing(
 @pytest.mark.thorough
 def test_a_resumed_job_ends_with_the_same_bytes(loop: Path, undisturbed: str, tmp_path: Path) -> None:
     folder = tmp_path / "checkpoints"
-    first = bsprun("-p", 6, "-n", 2, "--checkpoint", folder, "--every", 5, loop)
+    first = bsprun("-p", 6, "-n", 2, "--checkpoint", folder, "--every", 5, loop, folder)
     assert (first.returncode, first.stdout) == (0, undisturbed), first.stderr
-    resumed = bsprun("-p", 6, "-n", 2, "--resume", folder, loop)
+    resumed = bsprun("-p", 6, "-n", 2, "--resume", folder, loop, folder)
     assert resumed.returncode == 0, resumed.stderr
     last = [[line for line in text.splitlines() if line.startswith("end")] for text in (undisturbed, resumed.stdout)]
     assert last[0] == last[1] != []

@@ -461,18 +461,25 @@ def test_what_processes_of_an_element_share_is_written_to_by_none_for_another() 
 
 
 def test_a_process_that_calls_more_gets_its_own_results_and_so_do_the_others() -> None:
-    """No superstep ends here that would tell that calls differ; what is shared is found by its name and values."""
+    """No superstep tells that there were more calls; what is shared is found by its name and values."""
     x, y = np.diag([1.0, 2.0, 3.0]), np.diag([2.0, 2.0, 3.0])
 
-    def main(proc: Any) -> list[float]:
+    def main(proc: Any) -> float:
         if proc.pid == 0:
             ba.linalg.det(ba.asarray(x))
             ba.linalg.inv(ba.asarray(y))
-        other = float(ba.linalg.det(ba.asarray(x * (proc.pid + 1))))
-        return [float(ba.linalg.det(ba.asarray(y))), other]
+        ba.linalg.det(ba.asarray(x * (proc.pid + 1)))
+        return float(ba.linalg.det(ba.asarray(y)))
 
-    for pid, (same, other) in enumerate(bsp.run(main, nprocs=4)):
-        assert same == pytest.approx(12) and other == pytest.approx(6 * (pid + 1) ** 3)
+    assert bsp.run(main, nprocs=4) == pytest.approx([12.0] * 4)
+
+
+def test_a_result_of_values_that_differ_is_not_taken_for_one_of_all() -> None:
+    def main(proc: Any) -> float:
+        return float(ba.linalg.det(ba.asarray(np.eye(3) * (proc.pid + 1))))
+
+    with pytest.raises(bsp.SyncMismatch, match="same values to its arrays"):
+        bsp.run(main, nprocs=3)
 
 
 def test_a_matrix_that_is_singular_for_numpy_is_so_on_every_process() -> None:

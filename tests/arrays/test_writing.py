@@ -167,7 +167,7 @@ def test_processes_that_assign_differently_meet_a_mismatch() -> None:
         x[proc.pid] = 1.0
         x.sum().compute()
 
-    with pytest.raises(bsp.SyncMismatch, match=r"sum\(x0\), after assignments [0-9a-f]{16} at test_writing.py"):
+    with pytest.raises(bsp.SyncMismatch, match=r"sum\(x0\) at test_writing.py.* same values to its arrays"):
         bsp.run(main, nprocs=2)
 
 
@@ -177,7 +177,7 @@ def test_a_procedure_that_exchanges_finds_other_assignments_too() -> None:
         x[5] = float(proc.pid)
         ba.sort(x)
 
-    with pytest.raises(bsp.SyncMismatch, match="after assignments"):
+    with pytest.raises(bsp.SyncMismatch, match="same values to its arrays"):
         bsp.run(main, nprocs=2)
 
 
