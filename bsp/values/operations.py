@@ -39,7 +39,7 @@ class Reduction:
         return self.ufunc is not None and self.ufunc.signature is None
 
     def __call__(self, a: Any, b: Any, into: np.ndarray | None = None) -> Any:
-        """Return `a` combined with `b`; arrays and NumPy scalars keep the dtype and type of `a`.
+        """Return `a` combined with `b`; arrays, and NumPy scalars of one type, keep it.
 
         into : an array for the result, of `a`'s shape and dtype.
         """
@@ -51,7 +51,7 @@ class Reduction:
         if self.ufunc is not None and (isinstance(a, (np.ndarray, np.generic)) or is_abstract(a)):
             result = self.ufunc(a, b)
             if isinstance(a, np.generic):
-                return a.dtype.type(result)
+                return a.dtype.type(result) if type(b) is type(a) else result
             return (result if a.ndim else as_array(result)).astype(a.dtype, copy=False)  # NumPy makes arrays () scalars
         return self.scalar(a, b)
 
@@ -85,13 +85,17 @@ class Reduction:
 
 
 def _smaller(a: Any, b: Any) -> Any:
-    """Return the smaller of two Python objects."""
-    return builtins.min(a, b)
+    """Return the smaller of two Python objects; NaN if one is, as of arrays: no order of processes hides it."""
+    if type(a) is float and a != a:
+        return a
+    return b if type(b) is float and b != b else builtins.min(a, b)
 
 
 def _larger(a: Any, b: Any) -> Any:
-    """Return the larger of two Python objects."""
-    return builtins.max(a, b)
+    """Return the larger of two Python objects; NaN if one is."""
+    if type(a) is float and a != a:
+        return a
+    return b if type(b) is float and b != b else builtins.max(a, b)
 
 
 KNOWN = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import operator
 from fractions import Fraction
 from typing import Any
@@ -136,6 +137,34 @@ def test_reductions_keep_the_type_of_their_input(run: Any, nprocs: int) -> None:
         assert isinstance(masked, np.ma.MaskedArray) and masked.mask.tolist() == [False, True]
 
     run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 5])
+@pytest.mark.parametrize("op", ["max", "min", np.maximum, max])
+def test_no_order_of_processes_hides_a_nan_among_floats(run: Any, nprocs: int, op: Any) -> None:
+    def main(proc: Any) -> Any:
+        found = []
+        for where in range(nprocs):
+            mine = math.nan if proc.pid == where else 1.0
+            found += [proc.allreduce(mine, op), proc.allreduce(np.array([mine]), op)[0], proc.scan(mine, op)]
+        return found
+
+    for pid, found in enumerate(run(main, nprocs=nprocs)):
+        expected = [[math.nan, math.nan, math.nan if where <= pid else 1.0] for where in range(nprocs)]
+        np.testing.assert_array_equal(found, np.ravel(expected))
+
+
+@pytest.mark.parametrize("nprocs", [2, 3])
+@pytest.mark.parametrize(("first", "other"), [(np.int64(1), 2.5), (np.int64(1), 1j), (np.int8(1), np.float32(0.5))])
+def test_numpys_numbers_of_unlike_types_are_promoted_as_numpy_does(
+    run: Any, nprocs: int, first: Any, other: Any
+) -> None:
+    def main(proc: Any) -> Any:
+        return proc.allreduce(first if proc.pid == 0 else other), proc.allreduce(other if proc.pid == 0 else first)
+
+    for here, there in run(main, nprocs=nprocs):
+        assert here == first + other * (nprocs - 1)
+        assert there == other + first * (nprocs - 1)
 
 
 @pytest.mark.parametrize("nprocs", [4, 6, 9])
