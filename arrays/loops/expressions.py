@@ -23,6 +23,7 @@ from bsp.arrays.loops.nests import (
     reference,
     times,
 )
+from bsp.arrays.loops.purity import refuse_impure
 
 _BUILTINS = {"min": "minimum", "max": "maximum", "abs": "abs"}
 _GENERATORS = ("sum", "prod", "max", "min", "any", "all")
@@ -119,6 +120,7 @@ class ElementExpression(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         """Slice an element."""
+        refuse_impure(node)
         if not names_in(node) & set(self.order):
             return node
         part, axes = sliced(self.loops, node)
@@ -135,6 +137,7 @@ class ElementExpression(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> Any:
         """Keep elementwise functions of NumPy; those of math and the builtins become NumPy's, generators reductions."""
         if not names_in(node) & set(self.order) and not any(isinstance(each, ast.Subscript) for each in ast.walk(node)):
+            refuse_impure(node)
             return node
         if (made := reduction(node, self.loops, self.order)) is not None:
             return made
@@ -315,11 +318,13 @@ class Guard:
     positions : gains those positions, by their texts.
     extents : gains arrays, axes, and first and last positions that must be inside them; of a fixed position (True),
         which may be counted from the end, both are the same.
+    integers : gains descriptions of integers that must have 64 bits (`integers`), by their texts.
     """
 
     def __init__(self) -> None:
         self.positions: dict[str, ast.expr] = {}
         self.extents: dict[str, tuple[str, int, ast.expr, ast.expr, bool]] = {}
+        self.integers: dict[str, ast.expr] = {}
         self._elements: set[tuple[str, int]] = set()  # arrays, and the number of their indices
         self._numbers: set[tuple[str, int]] = set()  # names, and indices, that have no loop variable
 
@@ -351,7 +356,7 @@ class Guard:
 
     def test(self) -> ast.expr | None:
         """Return the test; None if nothing has to be tested."""
-        if not self._elements and not self._numbers and not self.positions and not self.extents:
+        if not any((self._elements, self._numbers, self.positions, self.extents, self.integers)):
             return None
 
         def written(uses: set[tuple[str, int]]) -> ast.expr:
@@ -363,5 +368,6 @@ class Guard:
             for name, axis, first, last, fixed in self.extents.values()
         ]
         reached = ast.Tuple([*inside], ast.Load())
-        arguments = [written(self._elements), written(self._numbers), reached, *self.positions.values()]
+        integers = ast.Tuple([*self.integers.values()], ast.Load())
+        arguments = [written(self._elements), written(self._numbers), reached, integers, *self.positions.values()]
         return ast.Call(ast.Name("_elements", ast.Load()), arguments, [])

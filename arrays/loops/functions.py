@@ -21,6 +21,7 @@ from bsp.arrays.loops import accumulation
 from bsp.arrays.loops.distribution import Staying, distributed
 from bsp.arrays.loops.expressions import Guard, np_call
 from bsp.arrays.loops.generators import Comprehensions
+from bsp.arrays.loops.integers import fit
 from bsp.arrays.loops.nests import LoopStays, range_of
 from bsp.arrays.loops.perfect import nest
 from bsp.arrays.loops.pricing import iterations, operations
@@ -55,12 +56,12 @@ def span(start: int, stop: int, step: int = 1) -> slice:
 
 def elements(
     arrays: tuple[tuple[Any, int], ...], numbers: tuple[tuple[Any, int], ...],
-    reached: tuple[tuple[Any, int, int, int, bool], ...], *positions: Any,
+    reached: tuple[tuple[Any, int, int, int, bool], ...], integers: tuple[tuple[int, Any], ...], *positions: Any,
 ) -> bool:  # fmt: skip
     """Return whether so many indices of arrays give elements, others are numbers, and positions not negative.
 
-    reached : arrays, axes, and the first and last positions there, which must be inside.
-
+    reached : arrays, axes, and the first and last positions there, which must be inside if there are any.
+    integers : descriptions of integers that must have 64 bits (`integers.fit`).
     See `Guard`.
     """
     return (
@@ -68,9 +69,10 @@ def elements(
         and all(getattr(each, "ndim", count) == count for each, count in numbers)
         and all(each >= 0 for each in positions)
         and all(
-            (-array.shape[axis] if fixed else 0) <= first <= last < array.shape[axis]
+            first > last or (-array.shape[axis] if fixed else 0) <= first <= last < array.shape[axis]
             for array, axis, first, last, fixed in reached
         )
+        and fit(integers)
     )
 
 
@@ -303,7 +305,7 @@ def _loop(node: ast.For, around: ast.AST, reports: list[LoopReport], offset: int
     reports.append(LoopReport(line, True, ("\n" if any("\n" in each for each in told) else "; ").join(told)))
     test = guard.test()
     if test is not None:
-        found = [ast.If(test, found, [node])]
+        found = [ast.If(test, found or [ast.Pass()], [node])]
     return [ast.copy_location(each, node) for each in found]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from bsp.arrays.loops.expressions import ElementExpression, Guard, length, np_call, ranges_of, reduction
 from bsp.arrays.loops.nests import LoopRange, LoopStays, names_in
+from bsp.arrays.loops.reach import reach
 
 
 class Comprehensions(ast.NodeTransformer):
@@ -35,6 +36,7 @@ class Comprehensions(ast.NodeTransformer):
         self._report(node.lineno, True, made)
         guard = Guard()
         guard.add(node.args[0], ())
+        reach([], node.args[0], guard)
         test = guard.test()
         return made if test is None else ast.copy_location(ast.IfExp(test, made, node), node)
 
@@ -62,6 +64,8 @@ def arranged(node: ast.Call) -> ast.expr | None:
     found = ElementExpression(loops, names).visit(copy.deepcopy(value))
     if not set(names) <= names_in(value):
         found = np_call("broadcast_to", found, ast.Tuple([length(loop) for loop in loops], ast.Load()))
+    if turned := [ast.Constant(axis) for axis, loop in enumerate(loops) if loop.descends]:
+        found = np_call("flip", found, axis=ast.Tuple([*turned], ast.Load()))
     return np_call("array", found, **{str(each.arg): each.value for each in node.keywords})
 
 

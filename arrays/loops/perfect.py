@@ -20,8 +20,9 @@ from bsp.arrays.loops.nests import (
     values_in,
     written_name,
 )
+from bsp.arrays.loops.reach import reached
 from bsp.arrays.loops.statements import array_statements, replaced
-from bsp.arrays.loops.triangles import both, bounds, boxed, extents, safe
+from bsp.arrays.loops.triangles import both, bounds, boxed, safe
 
 
 def nest(loops: list[LoopRange], node: ast.For, function: ast.AST, guard: Guard) -> list[ast.stmt]:
@@ -49,9 +50,8 @@ def carried_out(loops: list[LoopRange], statements: Sequence[ElementStatement], 
     whole = _substituted(statements)
     masks = bounds(loops)
     masked = [safe(each, both(masks)) for each in statements]
-    reached = Guard()
-    if masks:
-        extents(loops, whole, reached)
+    within = Guard()
+    reached(loops, whole, within, bool(masks))
     why: LoopStays | None = None
     for outside in _outside(loops, statements):
         positions = Positions()
@@ -66,7 +66,8 @@ def carried_out(loops: list[LoopRange], statements: Sequence[ElementStatement], 
             break  # these loops stay, and the nest inside them is read once more
         names = {loop.name for loop in loops}
         guard.positions |= positions.found
-        guard.extents |= reached.extents
+        guard.extents |= within.extents
+        guard.integers |= within.integers
         for each in whole:
             target = each.target if isinstance(each.target, ast.Subscript) else None
             for part in (target, each.condition, None if target is None and each.update is None else each.value):

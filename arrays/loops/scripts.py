@@ -12,6 +12,7 @@ import ast
 import builtins
 import functools
 import os
+import random
 import sys
 from types import ModuleType
 from typing import Any
@@ -21,6 +22,8 @@ import numpy as np
 import bsp
 import bsp.arrays as ba
 from bsp.arrays.loops.functions import LoopReport, given, with_statements
+
+_UNSEEDED = "generators of scripts for NumPy"  # in `Task.libraries`: how many were made without a seed
 
 
 class NumPyInstead(ModuleType):
@@ -39,6 +42,8 @@ class NumPyInstead(ModuleType):
             return NumPyInstead(None if name == "random" else ours, theirs)
         if ours is not None:
             return ours
+        if theirs is np.random.default_rng:
+            return _default_rng
         return _dealing(theirs) if callable(theirs) and not isinstance(theirs, type) else theirs
 
 
@@ -64,6 +69,22 @@ def _dealing(function: Any) -> Any:
         return ba.asarray(found) if isinstance(found, np.ndarray) and found.ndim else found
 
     return dealt
+
+
+def _default_rng(seed: Any = None) -> Any:
+    """Return NumPy's generator; one without a seed has the job's, and its number among those without."""
+    if seed is None:
+        proc = bsp.process()
+        number = proc._task.libraries[_UNSEEDED] = proc._task.libraries.get(_UNSEEDED, 0) + 1
+        seed = [proc._task.element.seed, number]
+    return _dealing(np.random.default_rng)(seed)
+
+
+def _seed_alike(seed: int) -> None:
+    """Seed the global generators of a process as those of all others: their programs are one."""
+    words = np.random.SeedSequence([seed]).generate_state(4)
+    np.random.seed(words)
+    random.seed(words.tobytes())
 
 
 NUMPY = NumPyInstead(ba, np)
@@ -126,6 +147,7 @@ def main(arguments: list[str]) -> None:
                 print(f"{program[0]}:{each.line}: {'becomes ' if each.parallel else ''}{each.text}")
         return
     sys.argv = program
+    _seed_alike(proc._task.element.seed)
     space: dict[str, Any] = {
         "__name__": "__main__", "__file__": os.path.abspath(program[0]), "__builtins__": builtins, "_numpy": NUMPY,
     } | given(NUMPY)  # fmt: skip

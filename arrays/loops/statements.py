@@ -19,6 +19,7 @@ from bsp.arrays.loops.nests import (
     is_expanded,
     names_in,
 )
+from bsp.arrays.loops.purity import refuse_impure
 from bsp.arrays.loops.triangles import both
 
 _EXTREMES = {Largest: "max", Smallest: "min"}
@@ -34,6 +35,8 @@ def array_statements(
     found: list[ast.stmt] = []
     names: dict[str, ast.expr] = {}
     for each in statements:
+        for part in (each.target, each.value, each.condition):
+            refuse_impure(part)
         value = replaced(names, each.value)
         condition = None if each.condition is None else replaced(names, each.condition)
         if isinstance(each.target, ast.Name):

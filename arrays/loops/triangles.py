@@ -7,27 +7,24 @@
 
 An array statement computes what iterations beside the mask would, and both branches of an `if`, so divisors, and
 arguments of functions, are 1 there.  Where all positions of such a loop are not inside the arrays when the program
-runs, the loop itself is carried out (`Guard.extents`).
+runs, the loop itself is carried out (`reach`).
 """
 
 from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from bsp.arrays.loops.expressions import Guard
 from bsp.arrays.loops.nests import (
     ElementStatement,
     LoopRange,
     LoopStays,
     affine,
-    is_expanded,
     last_of,
     names_in,
     plus,
-    reference,
     times,
 )
 
@@ -159,50 +156,3 @@ def safe(each: ElementStatement, mask: ast.expr | None) -> ElementStatement:
     condition = None if each.condition is None else _Safe(mask).visit(copy.deepcopy(each.condition))
     value = _Safe(both([mask, condition])).visit(copy.deepcopy(each.value))
     return each._replace(value=value, condition=condition)
-
-
-def extents(loops: Sequence[LoopRange], statements: Sequence[ElementStatement], guard: Guard) -> None:
-    """Add to a guard that all positions that loops reach are inside the arrays; LoopStays if these are not known."""
-    for each in statements:
-        target = each.target if isinstance(each.target, ast.Subscript) else None
-        for part in (target, each.value, each.condition):
-            if part is not None:
-                for node in _elements(part):
-                    _extent(loops, node, {*_own(part)}, guard)
-
-
-def _elements(node: ast.AST) -> Iterator[ast.Subscript]:
-    if isinstance(node, ast.Subscript):
-        yield node
-        return
-    for child in ast.iter_child_nodes(node):
-        yield from _elements(child)
-
-
-def _own(part: ast.AST) -> Iterator[str]:
-    """Yield the variables of comprehensions."""
-    for each in ast.walk(part):
-        if isinstance(each, ast.comprehension):
-            yield from names_in(each.target)
-
-
-def _extent(loops: Sequence[LoopRange], node: ast.Subscript, own: set[str], guard: Guard) -> None:
-    if is_expanded(node):
-        return
-    found = reference(node)
-    for axis, index in enumerate(found.indices):
-        if names_in(index) & own:
-            continue
-        at = affine(index, [loop.name for loop in loops])
-        if not at.name:
-            if any(isinstance(each, (ast.Subscript, ast.Call)) for each in ast.walk(index)) and "len(" not in (
-                ast.unparse(index)
-            ):
-                raise LoopStays(node, f"index {ast.unparse(index)} is not known beside a triangle")
-            guard.extents[f"{found.array} {axis} {ast.unparse(index)}"] = (found.array, axis, index, index, True)
-            continue
-        loop = next(each for each in loops if each.name == at.name)
-        ends = [plus(times(at.step, end), at.offset or ast.Constant(0)) for end in (loop.start, last_of(loop))]
-        first, last = ends if at.step > 0 else ends[::-1]
-        told = f"{found.array} {axis} {ast.unparse(first)} {ast.unparse(last)}"
-        guard.extents[told] = (found.array, axis, first, last, False)

@@ -503,15 +503,16 @@ def test_variables_of_generators_are_their_own() -> None:
     made.check(np.zeros(4), np.arange(4.0), 0)
 
 
-def test_positions_before_the_first_are_errors() -> None:
-    """The loop would take them from the end; slices do not, so nothing is computed."""
+def test_positions_before_the_first_are_taken_from_the_end_by_the_loop_itself() -> None:
+    """Slices would not take them from there."""
 
     def wrapped(x: Any, y: Any) -> None:
         for i in range(len(x)):
             y[i] = x[i - 1]
 
-    with pytest.raises(IndexError, match="reaches position -1"):
-        parallel(wrapped).with_numpy(np.arange(4.0), np.zeros(4))
+    y = np.zeros(4)
+    parallel(wrapped).with_numpy(np.arange(4.0), y)
+    assert y.tolist() == [3, 0, 1, 2]
 
 
 def test_check_compares_finite_values_beside_infinite_ones() -> None:

@@ -1,0 +1,105 @@
+"""What loops reach of arrays and integers: a guard tests, where a program runs, that it is there.
+
+An array statement computes with slices, which end where an array ends, and with integers of 64 bits.  So where a loop
+would go beyond an array, count positions from its end, or need longer integers, the loop itself is carried out.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from bsp.arrays.loops.expressions import Guard, ranges_of
+from bsp.arrays.loops.integers import described, product_of
+from bsp.arrays.loops.nests import (
+    ElementStatement,
+    LoopRange,
+    LoopStays,
+    affine,
+    is_expanded,
+    last_of,
+    names_in,
+    plus,
+    reference,
+    times,
+)
+
+
+def reached(loops: Sequence[LoopRange], statements: Sequence[ElementStatement], guard: Guard, masked: bool) -> None:
+    """Add to a guard what statements reach in all iterations of loops.
+
+    masked : some of these iterations are not the program's.  LoopStays if positions besides theirs are not known.
+    """
+    for each in statements:
+        adds = isinstance(each.update, (ast.Add, ast.Sub))
+        for part in (each.target, each.value, each.condition):
+            if part is not None:
+                reach(loops, part, guard, masked, many=adds and part is each.value)
+        if isinstance(each.update, ast.Mult) and (found := product_of(each.value, loops)) is not None:
+            guard.integers[ast.unparse(found)] = found
+
+
+def reach(
+    loops: Sequence[LoopRange], node: ast.AST, guard: Guard, masked: bool = False, many: bool = False
+) -> None:  # fmt: skip
+    """Add to a guard what an expression reaches in all iterations of loops, those of its comprehensions included.
+
+    many : its values are added up.
+    """
+    for each in described(node, loops, many):
+        guard.integers[ast.unparse(each)] = each
+    _positions(loops, node, guard, masked)
+
+
+def _positions(loops: Sequence[LoopRange], node: ast.AST, guard: Guard, masked: bool) -> None:
+    if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
+        inner = [*loops, *ranges_of(node, loops)]
+        for part in (node.elt, *(test for each in node.generators for test in each.ifs)):
+            reach(inner, part, guard, masked, many=True)
+    elif isinstance(node, ast.Subscript):
+        _extent(loops, node, guard, masked)
+    else:
+        for child in ast.iter_child_nodes(node):
+            _positions(loops, child, guard, masked)
+
+
+def _extent(loops: Sequence[LoopRange], node: ast.Subscript, guard: Guard, masked: bool) -> None:
+    """Add that the positions of an element are inside its array."""
+    if is_expanded(node):
+        return
+    found = reference(node)
+    names = [loop.name for loop in loops]
+    for axis, index in enumerate(found.indices):
+        if not names_in(index) & {*names}:
+            if not masked:
+                continue  # the statement indexes with it as the loop does
+            if any(isinstance(each, (ast.Subscript, ast.Call)) for each in ast.walk(index)) and "len(" not in (
+                ast.unparse(index)
+            ):
+                raise LoopStays(node, f"index {ast.unparse(index)} is not known beside a triangle")
+            guard.extents[f"{found.array} {axis} {ast.unparse(index)}"] = (found.array, axis, index, index, True)
+            continue
+        try:
+            first, last = _ends(loops, index)
+        except LoopStays:
+            if masked:
+                raise
+            continue  # no part of an array statement
+        told = f"{found.array} {axis} {ast.unparse(first)} {ast.unparse(last)}"
+        guard.extents[told] = (found.array, axis, first, last, False)
+
+
+def _ends(loops: Sequence[LoopRange], index: ast.expr) -> tuple[ast.expr, ast.expr]:
+    """Return the least and the greatest value of an affine index over some loops; LoopStays if it is none."""
+    for loop in loops:
+        if loop.name not in names_in(index):
+            continue
+        others = {each.name for each in loops} - {loop.name}
+        at = affine(index, [loop.name])
+        if at.offset is not None and names_in(at.offset) & others:
+            low, high = _ends([each for each in loops if each is not loop], at.offset)
+        else:
+            low = high = at.offset or ast.Constant(0)
+        least, most = (loop.start, last_of(loop)) if at.step > 0 else (last_of(loop), loop.start)
+        return plus(times(at.step, least), low), plus(times(at.step, most), high)
+    return index, index

@@ -1,0 +1,297 @@
+"""Where array statements would compute something else than a loop, the loop is carried out as it is written."""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from thinning import examples
+
+import bsp
+from bsp.arrays.loops import parallel
+from bsp.arrays.loops.integers import fit
+
+BSPRUN = os.path.join(os.path.dirname(sys.executable), "bsprun")
+
+
+def beyond_the_end(x: Any, y: Any) -> Any:
+    s = 0.0
+    for i in range(7):
+        s += x[i]
+    return s
+
+
+def assignment_beyond_the_end(x: Any, y: Any) -> Any:
+    for i in range(9):
+        y[i] = 1.0
+    return y
+
+
+def generator_beyond_the_end(x: Any, y: Any) -> Any:
+    return sum(x[i] for i in range(8))
+
+
+def generator_in_a_loop_beyond_the_end(x: Any, y: Any) -> Any:
+    for i in range(2):
+        y[i] = sum(x[i + k] for k in range(6))
+    return y
+
+
+def one_element_for_many(x: Any, y: Any) -> Any:
+    for i in range(5):
+        y[i] = x[i + 4]
+    return y
+
+
+def before_the_first(x: Any, y: Any) -> Any:
+    for i in range(len(x)):
+        y[i] = x[i - 1]
+    return y
+
+
+def inside_by_a_condition(x: Any, y: Any) -> Any:
+    n = len(x)
+    for i in range(n):
+        y[i] = x[i + 1] if i < n - 1 else 0
+    return y
+
+
+def inside_by_an_if(x: Any, y: Any) -> Any:
+    for i in range(len(x)):
+        if i > 0:
+            y[i] = x[i] - x[i - 1]
+    return y
+
+
+def descending(x: Any, y: Any) -> Any:
+    return np.array([x[i] + i for i in range(5, -1, -1)])
+
+
+def descending_twice(x: Any, y: Any) -> Any:
+    return np.array([[x[i] + 10 * j for j in range(3, 0, -2)] for i in range(4, 0, -1)])
+
+
+def descending_numbers(x: Any, y: Any) -> Any:
+    return np.array([i for i in range(6, 0, -1)])  # noqa: C416 - the comprehension is what is tested
+
+
+def large_powers(x: Any, y: Any) -> Any:
+    for i in range(6):
+        y[i] = 2 ** (20 * i)
+    return y
+
+
+def shifts(x: Any, y: Any) -> Any:
+    for i in range(6):
+        y[i] = 1 << (15 * i)
+    return y
+
+
+def negative_powers(x: Any, y: Any) -> Any:
+    for i in range(6):
+        y[i] = 2**-i
+    return y
+
+
+def roots_of_negative_numbers(x: Any, y: Any) -> Any:
+    s = 0.0
+    for i in range(6):
+        s += abs((-1 - i) ** 0.5)
+    return s
+
+
+def factorial(x: Any, y: Any) -> Any:
+    p = 1
+    for i in range(1, 26):
+        p *= i
+    return p
+
+
+def large_sum(x: Any, y: Any) -> Any:
+    s = 0
+    for i in range(1000):
+        s += i**7
+    return s
+
+
+def large_terms(x: Any, y: Any) -> Any:
+    return sum(y[i % 6] * 0 + 2.0**i for i in range(60)) + sum(y[i] * 2 ** (12 * i) for i in range(6))
+
+
+def products_of_variables(x: Any, y: Any) -> Any:
+    s = 0.0
+    for i in range(6):
+        for j in range(6):
+            s += x[i] * ((i + 10**7) * (j + 10**7) * (i + 10**7))
+    return s
+
+
+def division_by_zero(x: Any, y: Any) -> Any:
+    for i in range(6):
+        y[i] = 1 / i
+    return y
+
+
+def remainder_by_zero(x: Any, y: Any) -> Any:
+    for i in range(6):
+        y[i] = 5 % i
+    return y
+
+
+CASES: list[Callable[[Any, Any], Any]] = [
+    beyond_the_end, assignment_beyond_the_end, generator_beyond_the_end, generator_in_a_loop_beyond_the_end,
+    one_element_for_many, before_the_first, inside_by_a_condition, inside_by_an_if, descending, descending_twice,
+    descending_numbers, large_powers, shifts, negative_powers, roots_of_negative_numbers, factorial, large_sum,
+    large_terms, products_of_variables, division_by_zero, remainder_by_zero,
+]  # fmt: skip
+X, Y = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0]), np.arange(6.0)
+
+
+def outcome(function: Callable[[Any, Any], Any]) -> Any:
+    """Return the result of a function, or the type of what it raises."""
+    try:
+        return function(X.copy(), Y.copy())
+    except ArithmeticError as error:
+        return type(error)
+    except IndexError:
+        return IndexError
+
+
+@pytest.mark.parametrize("p", [1, 3])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_python_decides_what_a_loop_computes(case: Callable[[Any, Any], Any], p: int) -> None:
+    expected = outcome(case)
+    for found in bsp.run(lambda proc: outcome(parallel(case)), nprocs=p):
+        if isinstance(expected, type):
+            assert found is expected
+        else:
+            np.testing.assert_allclose(np.asarray(found, float), np.asarray(expected, float), rtol=1e-14)
+
+
+def counted(x: Any, y: Any) -> Any:
+    calls = []
+
+    def f() -> float:
+        calls.append(1)
+        return float(len(calls))
+
+    for i in range(6):
+        y[i] = x[i] + f()
+    return y
+
+
+def popped(x: Any, y: Any) -> Any:
+    waiting = [5.0, 4.0, 3.0, 2.0, 1.0, 0.0]
+    for i in range(6):
+        y[i] = waiting.pop()
+    return y
+
+
+def drawn(x: Any, y: Any) -> Any:
+    rng = random.Random(3)
+    inside = 0
+    for _ in range(50):
+        if rng.random() ** 2 + rng.random() ** 2 < 1:
+            inside += 1
+    s = 0.0
+    for i in range(6):
+        s += x[i] * rng.gauss(0, 1)
+    return np.array([inside, s, *[rng.random() for i in range(3)]])
+
+
+def drawn_and_dropped(x: Any, y: Any) -> Any:
+    rng = random.Random(3)
+    for i in range(6):
+        t = rng.random()
+        y[i] = x[i] * 2
+        t = 0
+    return y * rng.random() + t
+
+
+def chosen(x: Any, y: Any) -> Any:
+    numbers = iter([3, 1, 2, 0, 5, 4])
+    for i in range(6):
+        y[i] = x[next(numbers)]
+    return y
+
+
+def invariants(x: Any, y: Any) -> Any:
+    for i in range(6):
+        y[i] = x[i] * math.sqrt(2) + x.mean() + len(y) + np.linalg.norm(x) + float(3)
+    return y
+
+
+@pytest.mark.parametrize("case", [counted, popped, drawn, drawn_and_dropped, chosen, invariants])
+def test_calls_are_made_as_often_as_they_are_written(case: Callable[[Any, Any], Any]) -> None:
+    made = parallel(case)
+    np.testing.assert_allclose(np.asarray(made(X.copy(), Y.copy()), float), case(X.copy(), Y.copy()), rtol=1e-14)
+
+
+def test_calls_that_give_the_same_leave_a_loop_an_array_statement() -> None:
+    assert [each.parallel for each in parallel(invariants).loops] == [True]
+    assert "may give something else in each iteration" in parallel(counted).explain()
+
+
+@examples(200)
+@given(st.data())
+def test_an_interval_holds_all_values(data: Any) -> None:
+    """Expressions that `fit` allows have no value beyond the limit, at any of the positions of their ranges."""
+    signs = ["+", "-", "*", "**", "//", "%", "<<", ">>"]
+
+    def drawn_tree(depth: int) -> Any:
+        if depth == 0 or data.draw(st.booleans()):
+            return data.draw(st.one_of(st.integers(-9, 9), st.builds(range, st.integers(-4, 4), st.integers(-4, 12))))
+        return data.draw(st.sampled_from(signs)), drawn_tree(depth - 1), drawn_tree(depth - 1)
+
+    def value(tree: Any) -> int:
+        if isinstance(tree, range):
+            return data.draw(st.sampled_from(tree)) if len(tree) else 0
+        if isinstance(tree, int):
+            return tree
+        a, b = value(tree[1]), value(tree[2])
+        if tree[0] in ("**", "<<") and abs(b) > 400:
+            raise OverflowError
+        return eval(f"({a}) {tree[0]} ({b})")
+
+    tree, most = drawn_tree(3), data.draw(st.integers(1, 1000))
+    if fit([(most, tree)]):
+        found = value(copy.deepcopy(tree))
+        assert type(found) is int
+        assert abs(found) <= most
+
+
+SCRIPT = """
+import random
+import numpy as np
+rng = np.random.default_rng()
+inside = 0
+for i in range(200):
+    if rng.random() ** 2 + rng.random() ** 2 < 1:
+        inside += 1
+x = np.random.rand(3)
+print(inside, (x * np.random.rand()).sum().round(12), round(random.random(), 12), rng.normal(size=2).round(12))
+"""
+
+
+@pytest.mark.jobs
+def test_random_numbers_without_a_seed_are_those_of_one_program(tmp_path: Path) -> None:
+    path = tmp_path / "drawn.py"
+    path.write_text(SCRIPT)
+    told = set()
+    for words in (["-p", "1"], ["-p", "3", "-n", "1"], ["-p", "3", "-n", "2"]):
+        done = subprocess.run([BSPRUN, *words, "--numpy", str(path)], capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        told.add(done.stdout)
+    (text,) = told
+    assert 120 < int(text.split()[0]) < 190
