@@ -10,16 +10,16 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from mpi4py import MPI
+from typing import Any
 
 _SEGMENT = re.compile(r" (/\S*/(?:sm|vader)_segment\.\S+)$", re.MULTILINE)  # of Open MPI 5, and of 4
 
 
-def unlink_segments(comm: MPI.Comm) -> None:
-    """Remove the names of the mapped segments if every element of a host maps all of that host's.  Collective."""
+def unlink_segments(comm: Any) -> None:
+    """Remove the names of the mapped segments if every element of a host maps all of that host's.  Collective.
+
+    comm : the MPI communicator of all elements.
+    """
     names = set(_SEGMENT.findall(_maps()))
     complete = len(names) == int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE", "0"))
     if comm.allreduce(int(complete)) == comm.size:
