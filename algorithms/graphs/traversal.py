@@ -76,7 +76,8 @@ def sssp(graph: Graph, source: int, delta: float | str = "auto") -> Array:
     if facts[0]:
         raise GraphError(f"sssp: {facts[0]:.0f} of {graph.edges} lengths are NaN or -inf")
     grows = delta == "auto"
-    width = facts[2] * graph.size / max(graph.edges, 1) ** 2 if grows else float(delta)
+    # Python's number grows to infinity silently.
+    width = float(facts[2] * graph.size / max(graph.edges, 1) ** 2 if grows else delta)
     if not width >= 0:
         raise GraphError(f"sssp(delta={delta!r}): 'auto', or a number that is not negative")
     if facts[1]:
@@ -85,7 +86,9 @@ def sssp(graph: Graph, source: int, delta: float | str = "auto") -> Array:
     best = np.where(here, 0.0, np.inf)
     state = bsp.State(best=best, known=graph.reach(np.inf), waiting=here, low=0.0, width=width)
     state.known[: graph.count] = best
-    for _ in graph.rounds(graph.size + 1, state):  # in each the least vertex that waits is settled
+    # The waiting vertex of the least distance is settled in a round whose window reaches it.  A window may end before
+    # it, for `low` counts values that are no news where they arrive; then nothing is sent, and the next `low` is exact.
+    for _ in graph.rounds(2 * graph.size, state):
         limit = np.inf if world().nprocs == 1 else state.low + state.width
         (begin,) = np.nonzero(state.waiting & (state.best <= limit))
         best = np.minimum(state.best, inside.lengths(begin, state.best[begin], limit))
@@ -96,7 +99,7 @@ def sssp(graph: Graph, source: int, delta: float | str = "auto") -> Array:
         waiting = state.waiting & ~active
         low = min(brought.values.min(initial=np.inf), best[waiting].min(initial=np.inf))
         heard = graph.exchange(brought, least=[low])
-        state.low = float(heard.least[0])  # no vertex that waits is nearer
+        state.low = float(heard.least[0])  # no waiting vertex is nearer
         state.waiting = waiting | (heard.values < best)
         state.best = np.minimum(best, heard.values)
         if state.low == np.inf:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import warnings
 from itertools import pairwise
 from typing import Any
 
@@ -133,6 +134,30 @@ def test_paths_within_a_process_take_one_round(nprocs: int) -> None:
     rounds = [row["h_sent"] for row in rows if "values along edges" in row["call"]]
     assert len(rounds) <= 9 + nprocs
     assert sum(rounds) < 4 * len(rounds) * nprocs  # headers, and one word at each cut
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3, 4])
+@pytest.mark.parametrize("delta", [0.0, 0.5, 3.0])
+def test_narrow_windows_reach_all_vertices_of_paths(nprocs: int, delta: float) -> None:
+    """Values sent back to settled vertices make windows end too early: rounds in which nothing is settled."""
+    orders = [np.array([0, 4, 1, 5, 2, 6, 3, 7]), *(np.random.default_rng(k).permutation(12) for k in range(4))]
+    made = [ss.coo_array((np.arange(1.0, len(o)), (o[:-1], o[1:])), shape=(len(o), len(o))).tocsr() for o in orders]
+    paths = [ss.csr_array(W + W.T) for W in made]
+    found = bsp.run(lambda proc: [graphs.sssp(from_scipy(W), 0, delta).compute() for W in paths], nprocs=nprocs)[-1]
+    assert found[0].tolist() == [0, 3, 10, 21, 1, 6, 15, 28]
+    for W, distance in zip(paths, found, strict=True):
+        np.testing.assert_array_equal(distance, csgraph.dijkstra(W, indices=0))
+
+
+@pytest.mark.parametrize("nprocs", [2, 3])
+def test_the_window_of_a_long_path_grows_without_a_warning(nprocs: int) -> None:
+    """It is doubled in each of more than 1024 rounds, to infinity."""
+    W = path(3000, 1)
+    begin = int(np.flatnonzero(W.sum(axis=0) == 0)[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = bsp.run(lambda proc: graphs.sssp(from_scipy(W), begin).compute(), nprocs=nprocs)[-1]
+    assert sorted(found.tolist()) == list(range(3000))
 
 
 @pytest.mark.parametrize("nprocs", PROCESSES)
