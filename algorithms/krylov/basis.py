@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 import bsp.arrays as ba
-from bsp.algorithms.krylov.operators import dot, norm_of, numbers
+from bsp.algorithms.krylov.operators import dot, norm_of, numbers, unit_of
 from bsp.arrays import Array
 from bsp.arrays.procedures import Axis, layout_of, node_of, relaid, world, wrap
 
@@ -49,7 +49,7 @@ def expanded(apply: Callable[[Array], Array], basis: Array, j: int, vector: Arra
 def outside(basis: Array, count: int, vector: Array) -> ArnoldiStep:
     """Take the components of a vector along the first rows of a basis out; compute what is left, and the basis.
 
-    A rest that is rounding has the norm 0.
+    A rest that is rounding has the norm 0.  A vector whose squares overflow or vanish is multiplied by a power of two.
     """
     rows = basis[:count]
     bras = rows.conj() if rows.dtype.kind == "c" else rows
@@ -58,10 +58,15 @@ def outside(basis: Array, count: int, vector: Array) -> ArnoldiStep:
     second = bras @ left
     square = dot(left, left)
     rest = left - second @ rows
-    ba.persist(basis, rest, first, second, square)
-    coarse, fine, size = numbers(first, second, square)
+    with np.errstate(over="ignore", invalid="ignore"):
+        ba.persist(basis, rest, first, second, square)
+        coarse, fine, size = numbers(first, second, square)
+        along = float(np.linalg.norm(coarse))
     if world().abstract:
         return ArnoldiStep(rest, coarse, 1.0)
-    whole = float(np.linalg.norm(coarse)) ** 2 + size.real
+    whole = along * along + size.real
+    if (unit := unit_of(vector, whole)) is not None:
+        step = outside(basis, count, vector * unit)
+        return ArnoldiStep((step.rest / unit).persist(), step.column / unit, step.norm / float(unit))
     found = norm_of(size.real - float(np.linalg.norm(fine)) ** 2)
     return ArnoldiStep(rest, coarse + fine, found if found > _ROUNDING * norm_of(whole) else 0.0)

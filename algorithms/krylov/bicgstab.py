@@ -12,6 +12,7 @@ Source: van der Vorst, Bi-CGSTAB (SIAM J. Sci. Stat. Comput. 13, 1992), with M o
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from bsp.algorithms.krylov.operators import (
     Matrix,
     Preconditioner,
     dot,
+    in_unit,
     limit_of,
     norm_of,
     numbers,
@@ -30,8 +32,10 @@ from bsp.algorithms.krylov.operators import (
     ratio,
     reals,
     replace,
+    solved_in_unit,
     square,
     start,
+    unit_of,
 )
 from bsp.arrays import Array
 from bsp.arrays.procedures import world
@@ -59,12 +63,16 @@ def bicgstab(
     right, x, r = start(matrix, right, x0)
     first = dot(r, r)
     bb = dot(right, right)
-    ba.persist(right, x, r, first, bb)
+    with np.errstate(over="ignore", invalid="ignore"):
+        ba.persist(right, x, r, first, bb)
+    if (unit := unit_of(right, *reals(bb))) is not None:
+        options: dict[str, Any] = {"rtol": rtol, "atol": atol * float(unit), "maxiter": maxiter, "M": apply}
+        return solved_in_unit(unit, partial(bicgstab, matrix, callback=in_unit(callback, unit), **options), right, x0)
     limit = limit_of(max(rtol * norm_of(*reals(bb)), atol), maxiter, "bicgstab")
     (rr,) = reals(first)
     state = bsp.State(x=x, r=r, done=0, info=0 if norm_of(rr) <= limit else -1, replaced=np.inf)
     _begin(state, rr)
-    for _ in world().proc.rounds(steps if state.info else 0, state):
+    for _ in world().proc.rounds(steps if state.info and np.isfinite(rr) else 0, state):
         fixed = state.fixed
         along = apply(state.p)
         v = matrix @ along
@@ -86,6 +94,8 @@ def bicgstab(
             callback(x)
         state.info = state.done
         rr = ss.real - abs(ts) ** 2 / tt.real if tt else ss.real
+        if not np.isfinite([rr, abs(state.rho)]).all():
+            break  # A or M has a NaN
         if norm_of(rr) <= limit:
             before, state.replaced = state.replaced, replace(matrix, right, state)
             if state.replaced <= limit:

@@ -15,6 +15,7 @@ far columns of A and 3 (p - 1) words, without a preconditioner 2 (p - 1); S = 2 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,13 +28,16 @@ from bsp.algorithms.krylov.operators import (
     Preconditioner,
     dot,
     identity,
+    in_unit,
     limit_of,
     norm_of,
     preconditioner,
     reals,
     replace,
+    solved_in_unit,
     square,
     start,
+    unit_of,
 )
 from bsp.arrays import Array
 from bsp.arrays.procedures import world
@@ -79,11 +83,16 @@ def cg(
     bb = dot(right, right)
     state = bsp.State(x=x, r=r, p=None, done=0, good=False)
     begin, advance = _VARIANTS[variant]
-    begin(matrix, apply, state, right, bb)
+    with np.errstate(over="ignore", invalid="ignore"):
+        begin(matrix, apply, state, right, bb)
+    if (unit := unit_of(right, *reals(bb))) is not None:
+        options: dict[str, Any] = {"rtol": rtol, "atol": atol * float(unit), "maxiter": maxiter, "M": apply}
+        again = partial(cg, matrix, callback=in_unit(callback, unit), variant=variant, **options)
+        return solved_in_unit(unit, again, right, x0)
     limit = limit_of(max(rtol * norm_of(*reals(bb)), atol), maxiter, "cg")
     state.fresh = norm_of(state.rr)  # the norm when r was computed from x last
     state.good = state.fresh <= limit
-    for _ in here.proc.rounds(0 if state.good else steps, state):
+    for _ in here.proc.rounds(0 if state.good or not np.isfinite(state.fresh) else steps, state):
         if not advance(matrix, apply, state):
             break  # A or M is not definite, or has a NaN
         state.done += 1

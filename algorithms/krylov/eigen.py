@@ -23,7 +23,17 @@ import bsp
 import bsp.arrays as ba
 from bsp.algorithms.krylov.basis import empty_basis, expanded, outside
 from bsp.algorithms.krylov.errors import NoConvergence
-from bsp.algorithms.krylov.operators import Matrix, dot, limit_of, norm_of, placed, reals, square_operator, start
+from bsp.algorithms.krylov.operators import (
+    Matrix,
+    dot,
+    limit_of,
+    norm_of,
+    placed,
+    reals,
+    square_operator,
+    start,
+    unit_of,
+)
 from bsp.arrays import Array, ArrayError
 from bsp.arrays.procedures import world
 from bsp.arrays.typing import ArrayLike
@@ -75,8 +85,16 @@ def eigsh(
         raise ArrayError(f"eigsh: v0 of shape {first.shape} for A of shape {matrix.shape}")
     _, _, vector = start(matrix, first, None)
     square = dot(vector, vector)
-    ba.persist(vector, square)
+    with np.errstate(over="ignore", invalid="ignore"):
+        ba.persist(vector, square)
     state = bsp.State(vector=vector, norm=norm_of(*reals(square)), kept=None, values=np.zeros(0), good=False, draws=0)
+    if (unit := unit_of(vector, *reals(square))) is not None:
+        state.vector = vector * unit
+        square = dot(state.vector, state.vector)
+        ba.persist(state.vector, square)
+        state.norm = norm_of(*reals(square))
+    if np.isnan(state.norm):
+        raise ValueError("eigsh: v0 has NaN or infinity")
     if not state.norm:
         raise ArrayError("eigsh: v0 is zero")
     limit = limit_of(0.0, maxiter, "eigsh")

@@ -13,6 +13,7 @@ Source: Saad and Schultz, GMRES (SIAM J. Sci. Stat. Comput. 7, 1986).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,15 @@ from bsp.algorithms.krylov.operators import (
     Matrix,
     Preconditioner,
     dot,
+    in_unit,
     limit_of,
     norm_of,
     preconditioner,
     reals,
+    solved_in_unit,
     square,
     start,
+    unit_of,
 )
 from bsp.arrays import Array
 from bsp.arrays.procedures import world
@@ -63,17 +67,32 @@ def gmres(
     cycles = 10 * n if maxiter is None else int(maxiter)
     right, x, r = start(operand, right, x0)
     squares = dot(r, r), dot(right, right)
-    ba.persist(right, x, r, *squares)
-    norm, bnorm = (norm_of(each) for each in reals(*squares))
+    with np.errstate(over="ignore", invalid="ignore"):
+        ba.persist(right, x, r, *squares)
+    rr, bb = reals(*squares)
+    if (unit := unit_of(right, bb)) is not None:
+        options: dict[str, Any] = {
+            "rtol": rtol,
+            "atol": atol * float(unit),
+            "restart": restart,
+            "maxiter": maxiter,
+            "M": apply,
+        }
+        told = callback if callback_type == "pr_norm" else in_unit(callback, unit)
+        again = partial(gmres, operand, callback=told, callback_type=callback_type, **options)
+        return solved_in_unit(unit, again, right, x0)
+    norm, bnorm = norm_of(rr), norm_of(bb)
     limit = limit_of(max(rtol * bnorm, atol), maxiter, "gmres")
     state = bsp.State(x=x, r=r, norm=norm, done=0)
-    for _ in world().proc.rounds(0 if norm <= limit else cycles, state):
+    for _ in world().proc.rounds(0 if norm <= limit or not np.isfinite(norm) else cycles, state):
         basis = empty_basis(state.r, count)
         matrix = np.zeros((count + 1, count), basis.dtype)
         vector, length = state.r, state.norm
         weights = np.zeros(0)
         for j in range(count):
             vector, matrix[: j + 1, j], length = expanded(lambda v: operand @ apply(v), basis, j, vector, length)
+            if not np.isfinite(matrix[: j + 1, j]).all():
+                break  # A or M has a NaN: the step cannot be done
             matrix[j + 1, j] = length
             weights, left = _least(matrix[: j + 2, : j + 1], state.norm)
             state.done += 1
@@ -81,6 +100,8 @@ def gmres(
                 callback(left / bnorm)
             if left <= limit or not length:
                 break
+        if not len(weights):
+            break
         x = state.x + apply(ba.asarray(weights) @ basis[: len(weights)])
         r = right - operand @ x
         square_of = dot(r, r)

@@ -18,7 +18,18 @@ import numpy as np
 
 import bsp
 import bsp.arrays as ba
-from bsp.algorithms.krylov.operators import Matrix, adjoint, dot, limit_of, norm_of, operator, placed, ratio, reals
+from bsp.algorithms.krylov.operators import (
+    Matrix,
+    adjoint,
+    dot,
+    limit_of,
+    norm_of,
+    operator,
+    placed,
+    ratio,
+    reals,
+    unit_of,
+)
 from bsp.arrays import Array, ArrayError
 from bsp.arrays.procedures import world
 from bsp.arrays.typing import ArrayLike
@@ -75,8 +86,13 @@ def lsqr(
     u = given if x0 is None else given - matrix @ x
     bb, square = dot(given, given), dot(u, u)
     v = (back @ u) * ratio(1.0, ba.sqrt(square.real))
-    ba.persist(x, u, v, bb, square)
+    with np.errstate(over="ignore", invalid="ignore"):
+        ba.persist(x, u, v, bb, square)
     judged = limit_of(0.0, iter_lim, "lsqr") == 0.0
+    if (unit := unit_of(given, *reals(bb))) is not None:
+        return _in_unit(float(unit), lsqr(
+            matrix, given * unit, damp, atol, btol, conlim, iter_lim, show, calc_var, None if x0 is None else x * unit
+        ))  # fmt: skip
     bnorm, beta = (norm_of(each) for each in reals(bb, square))
     state = bsp.State(x=x, first=None if x0 is None else x, u=u, v=v, w=None, var=None, beta=beta, alpha=0.0, itn=0)
     if beta:
@@ -98,6 +114,13 @@ def lsqr(
     var = (ba.zeros(n) if state.var is None else state.var) if calc_var else None
     r1norm, r2norm, anorm, acond, arnorm, xnorm = state.norms
     return LSQRResult(state.x, state.istop, state.itn, r1norm, r2norm, anorm, acond, arnorm, xnorm, var)
+
+
+def _in_unit(unit: float, found: LSQRResult) -> LSQRResult:
+    """Return the result of a problem from that of the one with b multiplied by a power of two."""
+    r1norm, r2norm, arnorm, xnorm = (each / unit for each in (found.r1norm, found.r2norm, found.arnorm, found.xnorm))
+    x = (found.x / unit).persist()
+    return found._replace(x=x, r1norm=r1norm, r2norm=r2norm, arnorm=arnorm, xnorm=xnorm)
 
 
 class _Norms(NamedTuple):

@@ -16,7 +16,9 @@ sections 5 and 6; Choi, Paige and Saunders (SIAM J. Sci. Comput. 33, 2011) for t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,12 +30,15 @@ from bsp.algorithms.krylov.operators import (
     Matrix,
     Preconditioner,
     dot,
+    in_unit,
     limit_of,
     norm_of,
     preconditioner,
     reals,
+    solved_in_unit,
     square,
     start,
+    unit_of,
 )
 from bsp.arrays import Array, ArrayError
 from bsp.arrays.procedures import world
@@ -64,14 +69,20 @@ def minres(
     right, x, r = start(matrix, right, x0)
     bb = dot(right, apply(right))
     state = bsp.State(x=x, done=0, good=False, replaced=np.inf)
-    _begin(state, _expand(matrix, apply, r if x0 is None else r + shift * x, shift, right, x, bb))
+    with np.errstate(over="ignore", invalid="ignore"):
+        _begin(state, _expand(matrix, apply, r if x0 is None else r + shift * x, shift, right, x, bb))
+    if (unit := unit_of(right, *reals(bb))) is not None:
+        options: dict[str, Any] = {"rtol": rtol, "shift": shift, "maxiter": maxiter, "M": apply}
+        again = partial(minres, matrix, callback=in_unit(callback, unit), **options)
+        return solved_in_unit(unit, again, right, x0)
     limit = limit_of(rtol * norm_of(*reals(bb)), maxiter, "minres")
     state.good = state.phi <= limit
-    for _ in world().proc.rounds(0 if state.good else steps, state):
+    for _ in world().proc.rounds(0 if state.good or not np.isfinite(state.phi) else steps, state):
         if state.last is None:
             state.last, state.newest = state.newest, _expand(matrix, apply, _next(None, state.newest), shift)
         last = state.last
-        turn = _rotated(state, last.alpha, last.beta, state.newest.beta)
+        beta = 0.0 if state.w is None else last.beta  # the first one is the residual's norm, and no part of A
+        turn = _rotated(state, last.alpha, beta, state.newest.beta)
         if turn.least <= max(rtol**2, _ROUNDING) and limit >= 0:
             state.good = True  # x is, and the next step would be along the null space
             break
@@ -85,6 +96,8 @@ def minres(
         state.done += 1
         if callback is not None:
             callback(x)
+        if not np.isfinite(state.phi):
+            break  # A or M has a NaN
         if state.phi <= limit:
             _begin(state, _expand(matrix, apply, right - matrix @ x + shift * x, shift))
             before, state.replaced = state.replaced, state.phi
@@ -97,7 +110,7 @@ def minres(
 def _begin(state: bsp.State, first: LanczosVector) -> None:
     """Begin with a residual, which the first vector is made of."""
     state.last, state.newest, state.w, state.wider = None, first, None, None
-    state.phi, state.cs, state.sn, state.dbar, state.epsilon, state.squares = first.beta, -1.0, 0.0, 0.0, 0.0, 0.0
+    state.phi, state.cs, state.sn, state.dbar, state.epsilon, state.size = first.beta, -1.0, 0.0, 0.0, 0.0, 0.0
 
 
 class LanczosVector(NamedTuple):
@@ -148,8 +161,8 @@ def _rotated(state: bsp.State, alpha: float, beta: float, following: float) -> _
     gbar = state.sn * state.dbar - state.cs * alpha
     epsilon = state.epsilon
     state.epsilon, state.dbar = state.sn * following, -state.cs * following
-    state.squares += alpha**2 + beta**2 + following**2
-    least = float(np.hypot(gbar, state.dbar) / np.sqrt(state.squares)) if state.squares else 0.0
+    state.size = math.hypot(state.size, alpha, beta, following)
+    least = math.hypot(gbar, state.dbar) / state.size if state.size else 0.0
     gamma = max(float(np.hypot(gbar, following)), float(np.finfo(float).tiny))
     state.cs, state.sn = gbar / gamma, following / gamma
     step = state.cs * state.phi

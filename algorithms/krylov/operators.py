@@ -10,6 +10,7 @@ import scipy.sparse
 
 import bsp
 import bsp.arrays as ba
+from bsp.algorithms.krylov.info import Info
 from bsp.arrays import Array, ArrayError, sparse
 from bsp.arrays.procedures import Layout, computed, known, node_of, relaid, world, wrap
 from bsp.arrays.sparse import SparseArray
@@ -173,8 +174,55 @@ def limit_of(limit: float, maxiter: int | None, name: str) -> float:
 
 
 def norm_of(square: float) -> float:
-    """Return the square root of a sum of squares, which rounding may have made negative."""
-    return float(np.sqrt(max(square, 0.0))) if square == square else float("nan")
+    """Return the square root of a sum of squares, which rounding may have made negative; NaN if it is not finite.
+
+    A norm that is NaN is at most no limit, so that what has overflowed is never good.
+    """
+    return float(np.sqrt(max(square, 0.0))) if np.isfinite(square) else float("nan")
+
+
+def unit_of(vector: Array, square: float) -> Any:
+    """Return the power of two by which to multiply a vector so that sums of its squares are numbers, or None.
+
+    square : the vector's square, computed.  None is returned if it leaves room for the squares of residuals as small as
+        rounding, and of vectors as much larger; and for a vector of zeros, one with NaN or infinity, and one whose
+        largest number is between 1/2 and 1.
+    Cost: nothing if the square leaves room; else S = 1.
+    """
+    if not vector.size or has_room(square, vector.dtype):
+        return None
+    (largest,) = numbers(abs(vector).max())
+    return unit_near(largest, vector.dtype)
+
+
+def has_room(square: float, dtype: Any) -> bool:
+    """Return whether a sum of squares leaves room in a dtype for those of far larger and smaller vectors."""
+    kind = np.finfo(dtype)
+    least = np.longdouble(kind.tiny) / np.longdouble(kind.eps) ** 3
+    return bool(least <= square <= 1 / least)
+
+
+def unit_near(largest: float, dtype: Any) -> Any:
+    """Return the power of two that brings a number between 1/2 and 1; None if that is 1 or there is none.
+
+    dtype : of the product, or complex with such parts; the power and 1 by it are normal numbers of it.
+    """
+    kind = np.finfo(dtype)
+    power = int(np.frexp(largest)[1]) if np.isfinite(largest) else 0
+    return np.ldexp(kind.dtype.type(1), max(min(-power, -kind.minexp), kind.minexp)) if power else None
+
+
+def in_unit(callback: Callable[[Array], Any] | None, unit: Any) -> Callable[[Array], Any] | None:
+    """Return a callback that gets x where a solver of a problem multiplied by a power of two calls it."""
+    return None if callback is None else lambda x: callback(x / unit)
+
+
+def solved_in_unit(
+    unit: Any, solve: Callable[[Array, Array | None], tuple[Array, Info]], b: Array, x0: Any
+) -> tuple[Array, Info]:
+    """Return x and the info of a solver, which is given b and x0 multiplied by a power of two."""
+    x, info = solve(b * unit, None if x0 is None else ba.asarray(x0) * unit)
+    return (x / unit).persist(), info
 
 
 def identity(x: Array) -> Array:

@@ -20,7 +20,7 @@ import numpy as np
 import bsp
 import bsp.arrays as ba
 from bsp.algorithms.krylov.errors import NoConvergence
-from bsp.algorithms.krylov.operators import Matrix, adjoint, limit_of, numbers, operator
+from bsp.algorithms.krylov.operators import Matrix, adjoint, has_room, limit_of, numbers, operator, unit_near
 from bsp.arrays import Array, ArrayError, linalg
 from bsp.arrays.procedures import world
 
@@ -76,10 +76,13 @@ def svds(
         u = state.columns @ ba.asarray(left[:, :k].copy())
         v = rows @ ba.asarray(right[:k].conj().T.copy())
         product = matrix @ rows
-        misfit = (abs(product @ ba.asarray(right[:k].conj().T.copy()) - u * s[:k]) ** 2).sum(axis=0)
+        apart, size = abs(product @ ba.asarray(right[:k].conj().T.copy()) - u * s[:k]), float(s[0])
+        if not has_room(size * size, s.dtype) and (unit := unit_near(size, s.dtype)) is not None:
+            apart, size = apart * unit, size * float(unit)
+        misfit = (apart**2).sum(axis=0)
         ba.persist(u, v, product, misfit)
         state.u, state.s, state.v = u, s[:k], v
-        state.good = bool((np.sqrt(numbers(misfit)[0]) <= limit * s[0]).all())
+        state.good = bool((np.sqrt(numbers(misfit)[0]) <= limit * size).all())
         if state.good:
             break
         state.columns = _orthonormal(product)[0]

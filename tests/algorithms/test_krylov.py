@@ -6,6 +6,7 @@ import json
 import pickle
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -430,6 +431,166 @@ def test_their_iterations_have_the_stated_supersteps_and_words(nprocs: int) -> N
     assert counted("bicgstab") == [[halo, others, halo + 2 * others, 3 * others]] * 5
     steps = counted("gmres", restart=6)
     assert steps[:5] == [[halo, j * others, (j + 1) * others] for j in range(2, 7)]
+
+
+# ------------------------------------------------------------------- large, small and wrong numbers
+
+SCALES: list[tuple[float, Any]] = [
+    (1e-200, float), (1e200, float), (1e308, float), (1e-305, float), (1e-25, np.float32), (1e25, np.float32),
+    (1e-200, complex), (1e-25, np.complex64),
+]  # fmt: skip
+SOLVERS_BY_NAME = ["cg", "minres", "gmres", "bicgstab"]
+
+
+def banded(kind: Any = float) -> np.ndarray:
+    """A small positive definite matrix."""
+    return (np.diag(np.arange(1.0, 8)) + np.diag(np.full(6, 0.1), 1) + np.diag(np.full(6, 0.1), -1)).astype(kind)
+
+
+@pytest.mark.parametrize("method", SOLVERS_BY_NAME)
+@pytest.mark.parametrize("nprocs", [1, 2, 3, 4])
+def test_norms_whose_squares_are_no_numbers_are_norms(nprocs: int, method: str) -> None:
+    """x is as good as that of an ordinary b, also for callbacks, and no overflow is told."""
+    W, solve = banded(), getattr(krylov, method)
+    b = np.linspace(-1, 1, 7) + 0.25
+
+    def main(proc: bsp.Process) -> None:
+        for scale, kind in SCALES:
+            matrix, right = W.astype(kind), (b * scale).astype(kind)
+            options: list[dict[str, Any]] = [{}, {"x0": right / 2}, {"M": np.eye(7) / 3}]
+            if method != "minres":
+                options.append({"atol": 0.5 * scale, "rtol": 0.0})
+            for more in options:
+                seen: list[Any] = []
+                if method == "gmres":
+                    more["callback_type"] = "x"
+                x, info = solve(matrix, right, callback=seen.append, **more)
+                found = x.compute()
+                assert info == 0
+                assert np.linalg.norm(W @ (found / scale) - b) <= (0.5 if "atol" in more else 2e-5)
+                assert np.array_equal(seen[-1].compute(), found)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("method", SOLVERS_BY_NAME)
+@pytest.mark.parametrize("nprocs", [1, 2, 3, 4])
+def test_what_is_not_finite_is_not_good(nprocs: int, method: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """x is the first one, and info is not 0: infinity is at most infinity, but no solution."""
+    solve, ones = getattr(krylov, method), np.ones(7)
+
+    def main(proc: bsp.Process) -> None:
+        for wrong in (np.inf, -np.inf, np.nan):
+            right = ones.copy()
+            right[3] = wrong
+            for first in (None, 2 * ones):
+                x, info = solve(banded(), right, x0=first)
+                assert (info, info.iterations) == (-1, 0)
+                assert np.array_equal(x.compute(), np.zeros(7) if first is None else first)
+        assert solve(banded() * np.nan, ones)[1] != 0
+        one = banded()
+        one[3, 3] = np.nan
+        found = solve(one, ones)[1]
+        assert found == -1 if method in ("cg", "gmres") else found != 0
+
+    bsp.run(main, nprocs=nprocs)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_an_ordinary_system_has_no_superstep_more(nprocs: int) -> None:
+    """b times a power of two gives x times that, exactly, and in as many supersteps if its squares are numbers."""
+    W, b = mesh(6, 7), vector(42)
+
+    def main(proc: bsp.Process) -> None:
+        A = sparse.from_scipy(W)
+        krylov.cg(A, b)  # the first product finds out what moves
+        for method in SOLVERS_BY_NAME:
+            taken, found = [], []
+            for power in (0, 10, -300, 900):
+                begin = proc.superstep
+                x, info = getattr(krylov, method)(A, np.ldexp(b, power))
+                taken.append(proc.superstep - begin)
+                found.append(np.ldexp(x.compute(), -power))
+                assert info == 0
+            assert all(np.array_equal(each, found[0]) for each in found)
+            assert taken[0] == taken[1] == taken[2]
+            assert nprocs == 1 or taken[3] > taken[0]
+
+    bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3, 4])
+def test_minres_does_not_take_a_small_matrix_for_singular(nprocs: int) -> None:
+    """Beside a b that is 1e10 times as large as A, or more: that norm(A r) is small says nothing."""
+    W = banded()
+
+    def main(proc: bsp.Process) -> None:
+        for scale in (1e-20, 1e-10, 1e12):
+            x, info = krylov.minres(W * scale, np.ones(7))
+            assert info == 0
+            assert residual(W * scale, x.compute(), np.ones(7)) <= 1e-5
+        x, info = krylov.minres(W * 1e-200, np.ones(7))  # of which squares vanish
+        assert info != 0 or residual(W * 1e-200, x.compute(), np.ones(7)) <= 1e-5
+
+    bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3, 4])
+def test_lsqr_of_large_and_small_sides(nprocs: int) -> None:
+    rng = np.random.default_rng(2)
+    W = ss.csr_array(rng.normal(size=(30, 12)) * (rng.random((30, 12)) < 0.5))
+    b, x0 = vector(30), vector(12, 8)
+    wanted = scipy.sparse.linalg.lsqr(W, b, x0=x0, damp=0.3, atol=1e-9, btol=1e-9, calc_var=True)
+
+    def main(proc: bsp.Process) -> None:
+        for scale in (1e-200, 1e-305, 1e200, 1e305):
+            found = krylov.lsqr(W, b * scale, x0=x0 * scale, damp=0.3, atol=1e-9, btol=1e-9, calc_var=True)
+            assert (found.istop, found.itn) == (wanted[1], wanted[2])
+            np.testing.assert_allclose(found.x.compute() / scale, wanted[0], rtol=0, atol=1e-7)
+            scales = np.array([scale, scale, 1.0, 1.0, scale, scale])
+            np.testing.assert_allclose(np.array(found[3:9]) / scales, wanted[3:9], rtol=0.05, atol=1e-6)
+            np.testing.assert_allclose(found.var.compute(), wanted[9], rtol=0.05, atol=0)  # type: ignore[union-attr]
+        assert krylov.lsqr(W, np.full(30, np.inf), iter_lim=5).istop == 7
+
+    bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3, 4])
+def test_eigenvalues_and_singular_values_of_large_and_small_matrices(nprocs: int) -> None:
+    W = indefinite(24).toarray()
+    values, singular = extreme(np.linalg.eigvalsh(W), 3, "LM"), np.linalg.svd(W, compute_uv=False)[:3]
+    size = singular[0]
+
+    def main(proc: bsp.Process) -> None:
+        cases = [
+            (1e-200, float),
+            (1e200, float),
+            (1e-305, float),
+            (1e304, float),
+            (1e-25, np.float32),
+            (1e25, np.float32),
+        ]
+        for scale, kind in cases:
+            matrix, rough = (W * scale).astype(kind), (1e-12 if kind is float else 2e-6) * size
+            w, v = (each.compute() for each in krylov.eigsh(matrix, 3))
+            np.testing.assert_allclose(w / scale, values, rtol=0, atol=rough)
+            np.testing.assert_allclose(W @ v, v * (w / scale), rtol=0, atol=10 * rough)
+            u, s, vh = (each.compute() for each in krylov.svds(matrix, 3, tol=1e-8 if kind is float else 1e-5))
+            np.testing.assert_allclose(s / scale, singular, rtol=0, atol=rough)
+            np.testing.assert_allclose(W @ vh.T, u * (s / scale), rtol=0, atol=(1e-7 if kind is float else 1e-4) * size)
+        for first in (1e-200, 1e200):
+            found = krylov.eigsh(W, 3, v0=np.full(24, first), return_eigenvectors=False).compute()
+            np.testing.assert_allclose(found, values, rtol=0, atol=1e-12 * size)
+        for wrong in (np.nan, np.inf):
+            with pytest.raises(ValueError, match="eigsh: v0 has NaN or infinity"):
+                krylov.eigsh(W, 3, v0=np.full(24, wrong))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bsp.run(main, nprocs=nprocs)
 
 
 # ---------------------------------------------------------------------------------- preconditioners
