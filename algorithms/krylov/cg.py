@@ -76,7 +76,7 @@ def cg(
     if variant == "auto":
         more = _MORE_PLAIN if apply is identity else _MORE
         # the operations for each row that a superstep is worth
-        worth = here.machine.L * here.nprocs / n if here.nprocs > 1 else 0.0
+        worth = here.machine.L * here.nprocs / max(n, 1) if here.nprocs > 1 else 0.0
         variant = "pipelined" if worth > more else "classic" if worth > _FEWER else "standard"
     steps = 10 * n if maxiter is None else int(maxiter)
     right, x, r = start(matrix, right, x0)

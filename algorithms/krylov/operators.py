@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-import scipy.sparse
+import scipy.sparse.linalg
 
 import bsp
 import bsp.arrays as ba
@@ -59,8 +59,11 @@ Preconditioner: TypeAlias = Operator | Callable[[Array], Array]
 def operator(A: Any, name: str) -> Any:
     """Return an operator whose own values are computed, so that products do not compute them again; else ArrayError.
 
-    What has no `shape` becomes an array; scipy's sparse matrices, which every process has, are dealt.
+    What has no `shape` becomes an array; scipy's sparse matrices, which every process has, are dealt.  Raises TypeError
+    for scipy's LinearOperator.
     """
+    if isinstance(A, scipy.sparse.linalg.LinearOperator):
+        raise _foreign(f"{name}: A")
     if scipy.sparse.issparse(A):
         A = sparse.from_scipy(A)
     elif isinstance(A, np.ndarray) or not hasattr(A, "shape"):
@@ -70,6 +73,14 @@ def operator(A: Any, name: str) -> Any:
     if isinstance(A, (Array, SparseArray)):
         computed(node_of(A if isinstance(A, Array) else A.entries))
     return A
+
+
+def _foreign(what: str) -> TypeError:
+    """Return the error of an operand that is scipy's LinearOperator."""
+    return TypeError(
+        f"{what} is scipy's LinearOperator, whose functions take whole vectors of NumPy; "
+        "krylov.LinearOperator(shape, matvec, rmatvec) takes functions of distributed vectors"
+    )
 
 
 def square_operator(A: Any, name: str) -> Any:
@@ -231,9 +242,16 @@ def identity(x: Array) -> Array:
 
 
 def preconditioner(M: Any) -> Callable[[Array], Array]:
-    """Return the function that applies a preconditioner: an operator, a function, or None."""
+    """Return the function that applies a preconditioner: an operator, a function, or None.
+
+    scipy's sparse matrices, which every process has, are dealt.
+    """
     if M is None:
         return identity
+    if isinstance(M, scipy.sparse.linalg.LinearOperator):
+        raise _foreign("M")
+    if scipy.sparse.issparse(M):
+        M = sparse.from_scipy(M)
     if hasattr(M, "__matmul__"):
         return lambda x: M @ x
     if callable(M):

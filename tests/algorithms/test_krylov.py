@@ -596,6 +596,27 @@ def test_eigenvalues_and_singular_values_of_large_and_small_matrices(nprocs: int
 # ---------------------------------------------------------------------------------- preconditioners
 
 
+@pytest.mark.parametrize("method", SOLVERS_BY_NAME)
+@pytest.mark.parametrize("nprocs", [1, 2, 3, 4])
+def test_operands_may_be_scipys_matrices_but_not_its_operators(nprocs: int, method: str) -> None:
+    W, b, solve = definite(30), vector(30), getattr(krylov, method)
+    M = ss.diags_array(1 / W.diagonal())
+
+    def main(proc: bsp.Process) -> None:
+        for inverse in (M, ss.csr_matrix(M), M.toarray(), krylov.jacobi(sparse.from_scipy(W))):
+            x, info = solve(W, b, M=inverse, rtol=1e-9)
+            assert info == 0
+            assert residual(W, x.compute(), b) <= 1e-7
+        foreign = scipy.sparse.linalg.aslinearoperator(W)
+        for A, inverse, what in ((foreign, None, f"{method}: A"), (W, foreign, "M")):
+            with pytest.raises(TypeError, match=rf"^{what} is scipy's LinearOperator, .* krylov.LinearOperator\(shape"):
+                solve(A, b, M=inverse)
+        x, info = solve(np.zeros((0, 0)), np.zeros(0))
+        assert (x.shape, info) == ((0,), 0)
+
+    bsp.run(main, nprocs=nprocs)
+
+
 @pytest.mark.parametrize("kind", [float, complex, np.float32])
 @pytest.mark.parametrize("nprocs", PROCESSES)
 def test_block_jacobi_solves_with_own_blocks(nprocs: int, kind: Any) -> None:
