@@ -7,6 +7,7 @@ import scipy.sparse
 
 import bsp
 from bsp.algorithms.graphs.combining import Combiner
+from bsp.algorithms.graphs.errors import GraphError
 from bsp.algorithms.graphs.graph import Brought, Graph
 from bsp.algorithms.graphs.mixing import mixed
 from bsp.arrays import Array
@@ -60,7 +61,7 @@ def label_propagation(graph: Graph, *, weighted: bool = False, seed: int = 0, ro
     could exchange communities for ever.  It ends when no vertex would change.
     The graph must be undirected.  The result follows from the seed and does not depend on p.
 
-    weighted : whether neighbours count by the values of their edges.
+    weighted : whether neighbours count by the values of their edges, which must be finite.
     rounds : at most; the communities after them are returned.
     Cost of a round: W = the edges, sorted by neighbours' communities; H = a word for each vertex reached elsewhere, and
     one to each process; S = 2.
@@ -69,6 +70,8 @@ def label_propagation(graph: Graph, *, weighted: bool = False, seed: int = 0, ro
     graph.must_be_undirected("label_propagation", valued=weighted)
     pattern = graph.adjacency.pattern
     weights = graph.weights.astype(float, copy=False) if weighted else np.ones(len(pattern.indices))
+    if weighted and (wrong := world().private.allreduce(int(np.count_nonzero(~np.isfinite(weights))))):
+        raise GraphError(f"label_propagation: {wrong} of {graph.edges} values of edges are not finite")
     filled = graph.out_degree > 0
     state = bsp.State(label=graph.own)
     for turn in graph.rounds(rounds, state):

@@ -18,16 +18,19 @@ def pagerank(
 ) -> Array:  # fmt: skip
     """Return the rank of each vertex; ranks sum to 1.  Collective; S = 1 a round.
 
-    damping : the probability that the reader follows a link.
-    personal : how likely each vertex is to be jumped to (a vector that every process has, of any sum); by default all
-        alike.  What vertices without links hold jumps too.
-    weighted : links are followed in proportion to the edges' values, which must not be negative; else all alike.
+    damping : the probability that the reader follows a link, from 0 to 1.
+    personal : how likely each vertex is to be jumped to (a vector that every process has, of any finite sum); by
+        default all alike.  What vertices without links hold jumps too.
+    weighted : links are followed in proportion to the edges' values, which must be finite and not negative; else all
+        alike.
     tol : the ranks are good when their changes in a round sum to less.
     rounds : at most; the ranks after them are returned.
     """
+    if not 0 <= damping <= 1:
+        raise GraphError(f"pagerank(damping={damping}): a probability, from 0 to 1")
     jump = graph.values(1.0 / max(graph.size, 1)) if personal is None else _normal(graph, personal)
-    if weighted and (wrong := world().private.allreduce(int(np.count_nonzero(~(graph.weights >= 0))))):
-        raise GraphError(f"pagerank: {wrong} of {graph.edges} values of edges are NaN or negative")
+    if weighted:
+        _must_be_shares(graph)
     leaving = graph.out_weight if weighted else graph.out_degree
     part, idle = np.divide(1.0, leaving, out=graph.values(0.0), where=leaving > 0), np.flatnonzero(leaving == 0)
     edge = np.multiply if weighted else None
@@ -42,10 +45,25 @@ def pagerank(
     return graph.array(state.rank)
 
 
+def _must_be_shares(graph: Graph) -> None:
+    """Raise GraphError if values of edges are negative, or are or sum to what no number can be divided by."""
+    values, least = graph.weights, 1 / np.finfo(float).max
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = graph.out_weight
+    wrong, odd = ~(np.isfinite(values) & (values >= 0)), (sums != 0) & ~((sums > least) & np.isfinite(sums))
+    found = world().private.allreduce(np.array([np.count_nonzero(wrong), np.count_nonzero(odd)]))
+    if found[0]:
+        raise GraphError(f"pagerank: {found[0]} of {graph.edges} values of edges are negative or not finite")
+    if found[1]:
+        raise GraphError(
+            f"pagerank: the values of the edges that leave {found[1]} vertices have sums too large or small"
+        )
+
+
 def _normal(graph: Graph, personal: ArrayLike) -> np.ndarray:
     """Return the probabilities of a jump to the own vertices."""
     given = graph.values(personal, float)
     lowest, total = world().private.allreduce(np.array([given.min(initial=0.0) < 0, given.sum()], float))
-    if lowest or not total > 0:
-        raise GraphError("pagerank: personal has a negative number, or none above 0")
+    if lowest or not 0 < total < np.inf:
+        raise GraphError("pagerank: personal has a negative number, none above 0, or a sum that is not finite")
     return np.asarray(given / total)

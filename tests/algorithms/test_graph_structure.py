@@ -195,7 +195,7 @@ def test_sampled_betweenness_is_the_mean_over_samples() -> None:
     np.testing.assert_allclose(answer(G, lambda graph: graphs.betweenness(graph, 13), 3), exact, rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("nprocs", [1, 3])
+@pytest.mark.parametrize("nprocs", [1, 2, 3, 4])
 def test_edges_of_one_direction_are_refused_where_they_have_no_meaning(nprocs: int) -> None:
     programs: dict[str, Callable[[graphs.Graph], Any]] = {
         "triangles": graphs.triangles, "k_core": graphs.k_core, "mst": graphs.mst, "mis": graphs.mis,
@@ -219,6 +219,11 @@ def test_edges_of_one_direction_are_refused_where_they_have_no_meaning(nprocs: i
             graphs.mst(values)
         with pytest.raises(graphs.GraphError, match=r"label_propagation: .* of equal value"):
             graphs.label_propagation(values, weighted=True)
+        for odd in (np.nan, np.inf, -np.inf):
+            weights = graphs.from_edges([0, 1] * first, [1, 2] * first, [odd, 1.0] * first, 3, directed=False)
+            with pytest.raises(graphs.GraphError, match="label_propagation: 2 of 4 values of edges are not finite"):
+                graphs.label_propagation(weights, weighted=True)
+            assert graphs.label_propagation(weights).compute().tolist() == [0, 0, 0]
         for wrong in (0, 4):
             with pytest.raises(graphs.GraphError, match=rf"samples={wrong}"):
                 graphs.betweenness(graph, wrong)

@@ -375,15 +375,34 @@ def test_pagerank_is_networkxs(nprocs: int, weighted: bool, personal: bool) -> N
     np.testing.assert_allclose(found, list(wanted.values()), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("wrong", [np.nan, -1.0])
+@pytest.mark.parametrize("wrong", [np.nan, -1.0, np.inf])
 def test_pagerank_by_values_that_are_no_shares_is_refused(wrong: float) -> None:
     def main(proc: bsp.Process) -> None:
         graph = built(5, [(0, 1, 1.0), (1, 2, wrong)], proc)
-        with pytest.raises(graphs.GraphError, match="1 of 2 values of edges are NaN or negative"):
+        with pytest.raises(graphs.GraphError, match="1 of 2 values of edges are negative or not finite"):
             graphs.pagerank(graph, weighted=True)
         assert np.isfinite(graphs.pagerank(graph).compute()).all()
 
     bsp.run(main, nprocs=3)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3, 4])
+def test_pagerank_of_numbers_without_shares_is_refused(nprocs: int) -> None:
+    def main(proc: bsp.Process) -> None:
+        graph = built(3, [(0, 1, 1e308), (0, 2, 1e308), (1, 2, 1e-320)], proc)
+        with pytest.raises(graphs.GraphError, match="edges that leave 2 vertices have sums too large or small"):
+            graphs.pagerank(graph, weighted=True)
+        for damping in (np.nan, -0.1, 1.1, np.inf):
+            with pytest.raises(graphs.GraphError, match="from 0 to 1"):
+                graphs.pagerank(graph, damping)
+        for wrong in (np.inf, np.nan, -1.0, 1.5e308):
+            with pytest.raises(graphs.GraphError, match="personal"):
+                graphs.pagerank(graph, personal=[wrong, 1.0, wrong])
+        for damping in (0, 1):
+            assert np.isfinite(graphs.pagerank(graph, damping).compute()).all()
+
+    with np.errstate(over="ignore"):
+        bsp.run(main, nprocs=nprocs)
 
 
 def test_pagerank_is_a_superstep_a_round() -> None:
