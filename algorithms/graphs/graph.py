@@ -224,11 +224,14 @@ class Graph:
             return Brought(*self._looked(values, rows, known), sent)
         return Brought(*self._carried(values, combine, edge, rows, identity, known), sent)
 
-    def exchange(self, brought: Brought, *, totals: Sequence[float] = (), least: Sequence[float] = ()) -> Heard:
+    def exchange(
+        self, brought: Brought, *, totals: Sequence[float] = (), least: Sequence[float] = (), what: str = ""
+    ) -> Heard:
         """Send what own vertices bring to those of others; return what has reached the own ones.  Collective, S = 1.
 
         brought : of `carry`, or made by the program, which may have followed more edges than one from each vertex.
         totals, least : as in `send`.
+        what : names the step in traces and errors, with numbers that all processes must have given alike.
         """
         here, own = world(), self.count
         how, found, touched, sent = brought
@@ -237,7 +240,7 @@ class Graph:
             return Heard(heard, reached, np.array(totals, float), np.array(least, float), sent)
         header = np.array([float(sent), *totals, *least], float)
         sums, low = np.zeros(1 + len(totals)), np.full(len(least), np.inf)
-        parts = iter(here.exchange(_ROUND, self._messages(found, touched, header)))
+        parts = iter(here.exchange(f"{what}: {_ROUND}" if what else _ROUND, self._messages(found, touched, header)))
         for source, told in parts:
             sums += told[1 : 1 + len(sums)]
             np.minimum(low, told[1 + len(sums) :], out=low)

@@ -7,6 +7,8 @@ Paths that stay on a process are followed to their ends in one round, by scipy.
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 import scipy.sparse
 from scipy.sparse import csgraph
@@ -35,7 +37,7 @@ def bfs(graph: Graph, source: int) -> tuple[Array, Array]:
     Source: Pregel's rounds (Malewicz et al., 2010), and Beamer, Asanović and Patterson (2012) for where the newest
     vertices have many edges (see `Graph.send`); the result is that of Graph500's kernel 2.
     """
-    here = _from(graph, source, "bfs")
+    source, here = _from(graph, source, "bfs")
     n = max(graph.size, 1)
     # A value is distance · n + parent: the least one is of the least distance, then of the least parent.
     first = graph.values(_UNREACHED, np.int64)
@@ -44,7 +46,8 @@ def bfs(graph: Graph, source: int) -> tuple[Array, Array]:
     state.known[: graph.count] = first
     for level in graph.rounds(graph.size + 1, state):
         values = (level + 1) * n + graph.own
-        heard = graph.send(values, np.minimum, active=state.active, known=state.known, ascending=True)
+        brought = graph.carry(values, np.minimum, active=state.active, known=state.known, ascending=True)
+        heard = graph.exchange(brought, what=f"bfs from {source}")
         if not heard.sent:
             break
         state.active = heard.values < state.first
@@ -69,7 +72,8 @@ def sssp(graph: Graph, source: int, delta: float | str = "auto") -> Array:
     ..., to look for cycles).  A path within a window takes as many rounds as it goes from process to process.
     Source: Meyer and Sanders (2003), with the window of Dong, Gu, Sun and Zhang (2021) instead of buckets.
     """
-    here = _from(graph, source, "sssp")
+    source, here = _from(graph, source, "sssp")
+    what = f"sssp from {source}, delta {delta}"
     weights = graph.weights.astype(float, copy=False)
     wrong = np.isnan(weights) | (weights == -np.inf)
     facts = world().private.allreduce(np.array([wrong.sum(), (weights < 0).sum(), abs(weights).sum()], float))
@@ -81,7 +85,7 @@ def sssp(graph: Graph, source: int, delta: float | str = "auto") -> Array:
     if not width >= 0:
         raise GraphError(f"sssp(delta={delta!r}): 'auto', or a number that is not negative")
     if facts[1]:
-        return graph.array(_with_negative_lengths(graph, here))
+        return graph.array(_with_negative_lengths(graph, here, what))
     inside = _OwnPaths(graph, weights)
     best = np.where(here, 0.0, np.inf)
     state = bsp.State(best=best, known=graph.reach(np.inf), waiting=here, low=0.0, width=width)
@@ -98,7 +102,7 @@ def sssp(graph: Graph, source: int, delta: float | str = "auto") -> Array:
         brought = graph.carry(best, np.minimum, edge=np.add, active=active, known=state.known)
         waiting = state.waiting & ~active
         low = min(brought.values.min(initial=np.inf), best[waiting].min(initial=np.inf))
-        heard = graph.exchange(brought, least=[low])
+        heard = graph.exchange(brought, least=[low], what=what)
         state.low = float(heard.least[0])  # no waiting vertex is nearer
         state.waiting = waiting | (heard.values < best)
         state.best = np.minimum(best, heard.values)
@@ -135,14 +139,18 @@ class _OwnPaths:
         return np.asarray(csgraph.dijkstra(square, indices=self.count, limit=limit)[:-1])
 
 
-def _from(graph: Graph, source: int, what: str) -> np.ndarray:
-    """Return the mask of the own vertices with the source alone."""
+def _from(graph: Graph, source: int, what: str) -> tuple[int, np.ndarray]:
+    """Return the source as Python's integer, and the mask of the own vertices with the source alone."""
+    try:
+        source = operator.index(source)
+    except TypeError:
+        raise TypeError(f"{what}: a source is the integer of a vertex, not {source!r:.60}") from None
     if not 0 <= source < graph.size:
         raise GraphError(f"{what}: vertex {source} of a graph of {graph.size} vertices")
-    return np.asarray(graph.own == source)
+    return source, np.asarray(graph.own == source)
 
 
-def _with_negative_lengths(graph: Graph, here: np.ndarray) -> np.ndarray:
+def _with_negative_lengths(graph: Graph, here: np.ndarray, what: str) -> np.ndarray:
     """Return the own vertices' distances from a vertex by Bellman's and Ford's rounds; NegativeCycle if there are none.
 
     Parents are kept: as long as they form a tree there is no round n in which a distance still changes, so that a cycle
@@ -151,7 +159,8 @@ def _with_negative_lengths(graph: Graph, here: np.ndarray) -> np.ndarray:
     rows, targets = graph.adjacency.pattern.row_of, graph.adjacency.pattern.indices
     state = bsp.State(best=np.where(here, 0.0, np.inf), parent=graph.values(-1, np.int64), active=here)
     for k in graph.rounds(graph.size + 1, state):
-        heard = graph.send(state.best, np.minimum, edge=np.add, active=state.active)
+        sent = graph.carry(state.best, np.minimum, edge=np.add, active=state.active)
+        heard = graph.exchange(sent, what=what)
         if not heard.sent:
             break
         better = heard.values < state.best

@@ -223,6 +223,36 @@ def test_lengths_that_are_no_numbers_are_refused(nprocs: int) -> None:
         bsp.run(lambda proc: repr(graphs.sssp(from_scipy(path(4, 0)), -1)), nprocs=nprocs)
 
 
+@pytest.mark.parametrize("nprocs", [1, 2, 3, 4])
+def test_a_source_is_an_integer(nprocs: int) -> None:
+    def main(proc: bsp.Process) -> None:
+        graph = from_scipy(path(6, 0))
+        for program in (graphs.bfs, graphs.sssp):
+            for wrong in (1.5, "1", None):
+                with pytest.raises(TypeError, match="a source is the integer of a vertex, not"):
+                    program(graph, wrong)  # type: ignore[operator]
+        for each in (np.int8(2), np.uint64(2), np.array(2)):
+            assert graphs.bfs(graph, each)[0].compute().tolist() == graphs.bfs(graph, 2)[0].compute().tolist()  # type: ignore[arg-type]
+
+    bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [2, 3, 4])
+def test_another_source_on_each_process_is_a_mismatch(nprocs: int) -> None:
+    negative = path(6, 0) * -1.0
+    programs: list[Any] = [
+        lambda proc: graphs.bfs(from_scipy(path(6, 0)), proc.pid),
+        lambda proc: graphs.sssp(from_scipy(path(6, 0)), proc.pid),
+        lambda proc: graphs.sssp(from_scipy(path(6, 0)), 0, 1.0 + proc.pid),
+        lambda proc: graphs.sssp(from_scipy(negative), proc.pid),
+    ]
+    for program, text in zip(
+        programs, ("bfs from 1", "sssp from 1, delta auto", "delta 2.0", "sssp from 1"), strict=True
+    ):
+        with pytest.raises(bsp.SyncMismatch, match=text):
+            bsp.run(lambda proc, program=program: program(proc) and None, nprocs=nprocs)  # type: ignore[misc]
+
+
 # ------------------------------------------------------------------------------------- components
 
 
