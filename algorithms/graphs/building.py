@@ -25,16 +25,23 @@ def from_edges(
     source, target, weight : this process's edges, as vectors; weight may be one number for all.
     directed : if not, each edge goes both ways.
     """
-    u, v = np.asarray(source).reshape(-1), np.asarray(target).reshape(-1)
+    u, v = _numbers(source), _numbers(target)
     w = np.broadcast_to(np.asarray(weight, float), u.shape)
     if not directed:
         both = u != v  # a loop is one edge
         u, v, w = np.concatenate([u, v[both]]), np.concatenate([v, u[both]]), np.concatenate([w, w[both]])
     shape = None if size is None else (size, size)
     if shape is None:
-        most = max(world().private.allgather(int(max(u.max(initial=-1), v.max(initial=-1))) + 1))
+        most = max(world().private.allgather(max(int(each.max()) + 1 if each.size else 0 for each in (u, v))))
         shape = (most, most)
     return Graph(sparse.from_coo(u, v, w, shape), both_ways=not directed)
+
+
+def _numbers(given: ArrayLike) -> np.ndarray:
+    """Return numbers of vertices as a vector, of unsigned integers those that fit as signed ones."""
+    found = np.asarray(given).reshape(-1)
+    fits = found.dtype.kind == "u" and found.max(initial=0) <= np.iinfo(np.int64).max
+    return found.astype(np.int64) if fits else found
 
 
 def from_networkx(graph: Any, weight: str = "weight") -> tuple[Graph, list[Any]]:

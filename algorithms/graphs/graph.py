@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ from bsp.algorithms.graphs.mixing import mixed
 from bsp.algorithms.graphs.ranges import distinct, first_marked, ranges
 from bsp.arrays import Array, PlanTooLarge, sparse
 from bsp.arrays.procedures import line_layout, made_of, world
-from bsp.arrays.sparse import SparseArray
+from bsp.arrays.sparse import CooArray, SparseArray
 from bsp.arrays.typing import ArrayLike
 from bsp.cost.units import in_bytes
 
@@ -45,6 +45,7 @@ _MANY = 1000  # and only if senders have a thousandth of all edges: else finding
 _ROUNDS_EDGE = 32  # bytes that rounds keep or need for an edge, besides the sparse array: measured
 
 Edge = Callable[[Any, Any], Any]
+Matrix: TypeAlias = SparseArray | CooArray | scipy.sparse.sparray | scipy.sparse.spmatrix | ArrayLike
 
 
 def must_fit(what: str, needed: float) -> None:
@@ -96,17 +97,20 @@ class Brought(NamedTuple):
 class Graph:
     """A directed graph: each process has its own vertices, a range of their numbers, and the edges that leave these.
 
-    adjacency : a square sparse array; the entry (u, v) is the value of the edge from u to v.
+    adjacency : a square sparse array, or a matrix of scipy or NumPy that every process has; the entry (u, v) is the
+        value of the edge from u to v.
     both_ways : whether each edge is known to have an opposite one, which saves looking for these.
     size, edges : the numbers of all vertices and edges.  start, stop : the range of the own vertices.
     weights : the values of the own edges, in the order of own vertices, then targets.
     """
 
-    def __init__(self, adjacency: SparseArray, both_ways: bool = False) -> None:
-        if adjacency.shape[0] != adjacency.shape[1]:
-            raise GraphError(f"an adjacency matrix of shape {adjacency.shape} is not square")
+    def __init__(self, adjacency: Matrix, both_ways: bool = False) -> None:
+        if not isinstance(adjacency, (SparseArray, CooArray)):
+            adjacency = sparse.from_scipy(adjacency)
         self.adjacency = adjacency.tocsr()
-        self.size, self.edges = adjacency.shape[0], self.adjacency.nnz
+        if self.adjacency.shape[0] != self.adjacency.shape[1]:
+            raise GraphError(f"an adjacency matrix of shape {self.adjacency.shape} is not square")
+        self.size, self.edges = self.adjacency.shape[0], self.adjacency.nnz
         here, bounds = world(), self.adjacency.row_bounds
         outline = self.adjacency.pattern.outline
         must_fit("rounds on " + repr(outline), _ROUNDS_EDGE * int(outline.counts.max(initial=0)))

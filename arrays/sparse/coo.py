@@ -360,7 +360,7 @@ def from_coordinates(
     vectors = [np.asarray(each).reshape(-1) for each in coords]
     given = np.asarray(values)
     own = given.reshape(-1) if given.ndim or not vectors else np.broadcast_to(given, vectors[0].shape)
-    most = here.private.allgather([int(each.max(initial=-1)) + 1 for each in vectors])
+    most = here.private.allgather([int(each.max()) + 1 if each.size else 0 for each in vectors])
 
     def checked() -> tuple[Shape, PlacedEntries]:
         if len(set(map(len, most))) > 1 or (shape is not None and len(shape) != len(vectors)):

@@ -61,7 +61,7 @@ def from_coo(
     given = np.asarray(values)
     entries = given.reshape(-1) if given.ndim else np.broadcast_to(given, places[0].shape)
     if shape is None:
-        most = here.private.allgather([int(each.max(initial=-1)) + 1 for each in places])
+        most = here.private.allgather([int(each.max()) + 1 if each.size else 0 for each in places])
         shape = (max(each[0] for each in most), max(each[1] for each in most))
 
     def checked() -> list[np.ndarray]:

@@ -8,6 +8,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from thinning import examples
@@ -239,6 +240,56 @@ def test_a_graph_is_square() -> None:
 
     with pytest.raises(graphs.GraphError, match="not square"):
         bsp.run(lambda proc: graphs.Graph(sparse.eye(3, 4)) and None, nprocs=1)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3, 4])
+def test_a_graph_is_made_of_any_matrix(nprocs: int) -> None:
+    """Of scipy's and NumPy's, which every process has, as of sparse arrays; what is no matrix is refused."""
+    from bsp.arrays import sparse
+
+    dense = np.array([[0.0, 2.0, 0.0], [0.0, 0.0, 3.0], [1.0, 0.0, 0.0]])
+
+    def main(proc: bsp.Process) -> None:
+        kinds = (
+            scipy.sparse.csr_array,
+            scipy.sparse.coo_matrix,
+            np.array,
+            sparse.from_scipy,
+            sparse.as_coo,
+            ba.asarray,
+        )
+        for kind in kinds:
+            graph = graphs.Graph(kind(dense))
+            assert (graph.size, graph.edges) == (3, 3)
+            assert np.array_equal(graph.adjacency.compute().toarray(), dense)
+        with pytest.raises(graphs.GraphError, match=r"shape \(3, 2\) is not square"):
+            graphs.Graph(dense[:, :2])
+        with pytest.raises(ArrayError, match="a matrix has 2"):
+            graphs.Graph(dense[0])
+
+    bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3, 4])
+@pytest.mark.parametrize("dtype", [np.uint64, np.uint8, np.int8])
+def test_vertices_are_numbers_of_any_integers(nprocs: int, dtype: Any) -> None:
+    u, v = np.array([0, 1, 2, 5]), np.array([1, 2, 5, 0])
+
+    def main(proc: bsp.Process) -> None:
+        mine = slice(proc.pid, None, proc.nprocs)
+        for directed in (True, False):
+            for size in (None, 9):
+                wanted = graphs.from_edges(u[mine], v[mine], 2.0, size, directed=directed)
+                found = graphs.from_edges(u[mine].astype(dtype), v[mine], 2.0, size, directed=directed)
+                assert found.size == (size or 6)
+                assert (found.adjacency.compute() != wanted.adjacency.compute()).nnz == 0
+        with pytest.raises(ArrayError, match="out of range for length 9"):
+            graphs.from_edges(u.astype(dtype) * dtype(20), v, 1.0, 9)
+        most = np.array([0, 2**64 - 1], np.uint64)
+        with pytest.raises(ArrayError, match="index 18446744073709551615 is out of range for length 9"):
+            graphs.from_edges(most, most, 1.0, 9)
+
+    bsp.run(main, nprocs=nprocs)
 
 
 def last(a: float, b: float) -> float:
