@@ -8,14 +8,21 @@ it again, in whatever order the processes come.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from numbers import Complex
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+_COMPLEX = (complex, np.complexfloating)
+
 
 class Unlawful(AssertionError):
     """A distribution that breaks one of its laws, or local data that represent nothing."""
+
+
+class NoAxis(ValueError):
+    """A distribution along the first axis was given a value without axes."""
 
 
 class Distribution:
@@ -34,15 +41,20 @@ class Distribution:
     def take(self, whole: ArrayLike, pid: int, nprocs: int) -> Any:
         """Return a process's part of a global value; a copy."""
         array = np.asarray(whole)
-        return array[self._positions(len(array), pid, nprocs)].copy()
+        return array[self._at(array, pid, nprocs)].copy()
 
     def put(self, whole: np.ndarray, part: ArrayLike, pid: int, nprocs: int) -> None:
         """Write a process's part into a global array of the right shape."""
-        at = self._positions(len(whole), pid, nprocs)
+        at = self._at(whole, pid, nprocs)
         given = np.asarray(part)
         if given.shape != whole[at].shape:
             raise Unlawful(f"process {pid} returned shape {given.shape}; its part by {self} has {whole[at].shape}")
         whole[at] = given
+
+    def _at(self, whole: np.ndarray, pid: int, nprocs: int) -> Any:
+        if not whole.ndim:
+            raise NoAxis(f"{self} distributes arrays along their first axis; a scalar has none")
+        return self._positions(len(whole), pid, nprocs)
 
 
 def Blocks() -> Distribution:
@@ -106,7 +118,7 @@ def collected(by: Distribution, parts: list[Any], like: Any) -> np.ndarray:
     if missing.any():
         at = tuple(int(k) for k in np.argwhere(missing)[0])
         raise Unlawful(f"element {list(at)} of the result is no process's by {by}")
-    different = np.array(forward != backward, bool)
+    different = differences(forward, backward)
     if different.any():
         at = tuple(int(k) for k in np.argwhere(np.atleast_1d(different))[0])[: wanted.ndim]
         raise Unlawful(
@@ -114,6 +126,21 @@ def collected(by: Distribution, parts: list[Any], like: Any) -> np.ndarray:
             f"by {by}: they must agree"
         )
     return forward
+
+
+def same(a: Any, b: Any) -> bool:
+    """Return whether two elements are equal.  NaN equals NaN; complex numbers are compared part by part."""
+    if a == b:
+        return True
+    if isinstance(a, _COMPLEX) or isinstance(b, _COMPLEX):
+        return isinstance(a, Complex) and isinstance(b, Complex) and bool(same(a.real, b.real) and same(a.imag, b.imag))
+    return bool(a != a and b != b)
+
+
+def differences(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return where two arrays of one shape have elements that are not the same."""
+    found = [not same(x, y) for x, y in zip(a.reshape(-1), b.reshape(-1), strict=True)]
+    return np.array(found, bool).reshape(a.shape)
 
 
 class _Unwritten:

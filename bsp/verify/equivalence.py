@@ -16,7 +16,7 @@ from bsp.errors import BspError
 from bsp.runner import blas_limit, run_here
 from bsp.transport.base import Solo
 from bsp.verify.cases import Case, Shape, numeric, ordered, symbolic
-from bsp.verify.distributions import Blocks, Distribution, Unlawful, collected, lawful
+from bsp.verify.distributions import Blocks, Distribution, NoAxis, Unlawful, collected, differences, lawful
 
 SIZES = range(7)  # of each name, unless the caller gives others
 NPROCS = (1, 2, 3, 4)
@@ -99,7 +99,8 @@ def equivalent(
     Where several processes put to, or send to, one, the sources are also applied in other orders: a program that needs
     that of D1 and D2 is told from others (`ordered`), and holds.
     Raises Counterexample with the smallest failing case, its input made simpler where that still fails; Unlawful for
-    distributions that break their laws; what the specification raises, with a note.
+    distributions that break their laws; ValueError if there is no case to check, or if a distribution along the first
+    axis is to distribute or collect a scalar; what the specification raises, with a note.
     """
     count = _arguments(program)
     given = (
@@ -115,6 +116,11 @@ def equivalent(
     names = list(dict.fromkeys(name for form in forms for name in form if isinstance(name, str))) or ["n"]
     lengths = sizes if isinstance(sizes, Mapping) else dict.fromkeys(names, SIZES if sizes is None else sizes)
     cases = ordered({name: list(each) for name, each in lengths.items()}, list(nprocs), assume)
+    if limit < 1 or not cases:
+        why = f"limit={limit}" if limit < 1 else f"sizes={dict(lengths)}, nprocs={tuple(nprocs)}"
+        raise ValueError(
+            f"equivalent: there is no case to check {_name(program)} for: {why}" + (", assume=..." if assume else "")
+        )
     check = _Check(program, specification, given, by, exact, tolerance, orders, supersteps, seconds)
     proven: list[Case] = []
     tried: list[Case] = []
@@ -223,17 +229,22 @@ class _Check:
         except Exception as error:
             if unknown:
                 raise _Undecided(f"{_name(self.specification)} needs numbers: {error}") from None
-            error.add_note(f"raised by the specification {_name(self.specification)} for {case}: {inputs}")
+            error.add_note(f"raised by the specification {_place(self.specification)} for {case}: {inputs}")
             raise
-        parts = [
-            [by.take(each, pid, case.nprocs) for by, each in zip(self.distribute, inputs, strict=True)]
-            for pid in range(case.nprocs)
-        ]
+        try:
+            parts = [
+                [by.take(each, pid, case.nprocs) for by, each in zip(self.distribute, inputs, strict=True)]
+                for pid in range(case.nprocs)
+            ]
+        except NoAxis as wrong:
+            raise ValueError(
+                f"{_name(self.program)}: an argument is a scalar. {wrong}: use distribute=Everywhere() for it"
+            ) from None
         try:
             with _at_most(self.seconds):
                 main = _guarded(self.program, self.supersteps)
                 returned = run_here(main, (parts,), case.nprocs, Solo(), 0, reordering=order)
-        except Exception as error:  # noqa: BLE001 - any error of a program refutes it
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - any error of a program refutes it, and so does an exit
             if unknown and not isinstance(error, NotEnding):
                 raise _Undecided(f"{_name(self.program)} needs numbers: {_first_line(error)}") from None
             return f"it raises {type(error).__name__}: {_first_line(error)}", error, wanted
@@ -241,18 +252,18 @@ class _Check:
             found = collected(self.collect, returned, wanted)
         except Unlawful as wrong:
             return str(wrong), returned, wanted
+        except NoAxis as wrong:
+            raise ValueError(
+                f"{_name(self.program)}: {_name(self.specification)} gives a scalar. {wrong}: use collect=Everywhere() "
+                "if every process returns the scalar, or collect=OnRoot() if process 0 alone does"
+            ) from None
         return self._difference(found, np.asarray(wanted))
 
     def _difference(self, found: np.ndarray, wanted: np.ndarray) -> tuple[str, Any, Any] | None:
         if self.exact:
-            different = np.array(
-                [not _same(a, b) for a, b in zip(found.reshape(-1), wanted.reshape(-1), strict=True)], bool
-            )
+            different = differences(found, wanted)
         else:
-            near = np.asarray(found, complex if wanted.dtype.kind == "c" else float)
-            different = ~np.isclose(
-                near, wanted, rtol=0, atol=self.tolerance * max(1.0, float(abs(wanted).max(initial=0)))
-            )
+            different = ~_near(found.astype(complex), wanted.astype(complex), self.tolerance)
         if not different.any():
             return None
         at = tuple(int(k) for k in np.argwhere(different.reshape(wanted.shape))[0]) if wanted.ndim else ()
@@ -284,8 +295,17 @@ def _unknown(inputs: Sequence[Any]) -> bool:
     return any(isinstance(each, np.ndarray) and each.dtype.hasobject for each in inputs)
 
 
-def _same(a: Any, b: Any) -> bool:
-    return bool(a == b) or (a != a and b != b)
+def _near(found: np.ndarray, wanted: np.ndarray, tolerance: float) -> np.ndarray:
+    """Return where complex numbers differ by at most the tolerance, relative to the largest finite one.
+
+    NaN and infinity are near to themselves only, in the real and in the imaginary part.
+    """
+    most = tolerance * max(1.0, float(abs(wanted[np.isfinite(wanted)]).max(initial=0)))
+    with np.errstate(invalid="ignore"):  # infinity less infinity
+        far = abs(found - wanted) > most
+    parts = ((found.real, wanted.real), (found.imag, wanted.imag))
+    near = [np.isclose(a, b, rtol=0, atol=most, equal_nan=True) for a, b in parts]
+    return np.array(near[0] & near[1] & ~far, bool)
 
 
 def _guarded(program: Program, supersteps: int) -> Callable[..., Any]:

@@ -54,6 +54,16 @@ class Mutation(NamedTuple):
         return "\n".join(lines)
 
 
+def definition_of(function: Callable[..., Any]) -> ast.FunctionDef:
+    """Return the syntax tree of a function; TypeError unless `def` makes it in a file or a notebook."""
+    name = getattr(function, "__name__", repr(function))
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+        return next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name)
+    except (OSError, TypeError, SyntaxError, StopIteration):
+        raise TypeError(f"{name}: its source is needed: a function that `def` makes, in a file or a notebook") from None
+
+
 def mutated(program: Program, specification: Callable[..., Any], **options: Any) -> Mutation:
     """Check all mutants of a program against its specification; return which were found.
 
@@ -61,10 +71,8 @@ def mutated(program: Program, specification: Callable[..., Any], **options: Any)
         is found too.
     The program's source must be a file's or a notebook's.
     """
-    source = textwrap.dedent(inspect.getsource(program))
+    function = definition_of(program)
     first = inspect.getsourcelines(program)[1]
-    tree = ast.parse(source)
-    function = next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
     function.decorator_list = []
     options = {"seconds": 1.0, "supersteps": 100, **options, "orders": 0}
     mutants = []

@@ -105,6 +105,46 @@ def test_floats_agree_within_a_tolerance() -> None:
         verify.equivalent(mean, lambda x: np.mean(x) + 1e-6, exact=False, tolerance=1e-12, **options)
 
 
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_nan_equals_nan(nprocs: int) -> None:
+    """As in numpy.testing.assert_array_equal; complex numbers are compared part by part."""
+    assert verify.equivalent(lambda proc, x: np.sqrt(x), np.sqrt, nprocs=[nprocs]).tried
+    parts = {"nan": complex(np.nan, 1), "other": complex(np.nan, 2), "inf": complex(np.inf, 1), "number": 1 + 2j}
+    for mine, theirs in [(mine, theirs) for mine in parts for theirs in parts]:
+        for exact in (True, False):
+
+            def check(left: complex = parts[mine], right: complex = parts[theirs], exact: bool = exact) -> None:
+                verify.equivalent(
+                    lambda proc, x: np.full(len(x), left), lambda x: np.full(len(x), right), exact=exact,
+                    tolerance=1e-9, sizes=[3], nprocs=[nprocs],
+                )  # fmt: skip
+
+            if mine == theirs:
+                check()
+            else:
+                with pytest.raises(verify.Counterexample, match="is specified"):
+                    check()
+
+
+def test_copies_that_are_nan_agree() -> None:
+    def total(proc: bsp.Process, x: Any) -> Any:
+        return proc.allreduce(x.sum()) * np.nan
+
+    verify.equivalent(total, lambda x: np.nan, collect=verify.Everywhere())
+    verify.equivalent(total, lambda x: np.nan, collect=verify.Everywhere(), exact=False)
+
+
+def test_an_infinite_element_does_not_make_the_tolerance_infinite() -> None:
+    def program(proc: bsp.Process, x: Any) -> Any:
+        return np.where(x == 1, np.inf, 2.0)
+
+    options: Any = {"exact": False, "tolerance": 1e-9, "sizes": [3]}
+    verify.equivalent(program, lambda x: np.where(x == 1, np.inf, 2.0), **options)
+    with pytest.raises(verify.Counterexample, match=r"2.0, but np.float64\(3.0\) is specified"):
+        verify.equivalent(program, lambda x: np.where(x == 1, np.inf, 3.0), **options)
+
+
 # ----------------------------------------------------------------------------- what does not
 
 
@@ -175,6 +215,48 @@ def test_a_specification_that_raises_is_no_counterexample() -> None:
     with pytest.raises(RuntimeError, match="not yet written") as caught:
         verify.equivalent(lambda proc, x: x, spec)
     assert any("raised by the specification" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+@pytest.mark.parametrize("status", [3, "no", None])
+def test_a_program_that_exits_is_refuted(nprocs: int, status: Any) -> None:
+    def leaves(proc: bsp.Process, x: Any) -> Any:
+        if proc.pid == nprocs - 1 and len(x):
+            sys.exit(status)
+        return x
+
+    with pytest.raises(verify.Counterexample, match=f"for n = 1, p = {nprocs}"):
+        verify.equivalent(leaves, lambda x: x, nprocs=[nprocs])
+
+
+@pytest.mark.parametrize("by", [None, verify.Cyclic()])
+def test_scalars_ask_for_another_distribution(by: verify.Distribution | None) -> None:
+    def total(proc: bsp.Process, x: Any) -> Any:
+        return proc.allreduce(x.sum())
+
+    with pytest.raises(ValueError, match=r"^total: <lambda> gives a scalar.*use collect=Everywhere\(\) if") as caught:
+        verify.equivalent(total, lambda x: x.sum(), collect=by)
+    assert f"{by or verify.Blocks()} distributes arrays along their first axis" in str(caught.value)
+    with pytest.raises(ValueError, match=r"^total: an argument is a scalar.*use distribute=Everywhere\(\)"):
+        verify.equivalent(total, lambda x: x, shapes=[()], distribute=by)
+    both = verify.equivalent(total, lambda x: x.sum(), collect=verify.Everywhere())
+    assert len(both.proven) == 28
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"sizes": {"n": range(0)}}, r"sizes={'n': range\(0, 0\)}, nprocs=\(1, 2, 3, 4\)"),
+        ({"nprocs": ()}, r"nprocs=\(\)"), ({"assume": lambda nprocs, n: False}, "assume="),
+        ({"limit": 0}, "limit=0"), ({"limit": -1}, "limit=-1"),
+    ],
+)  # fmt: skip
+def test_a_check_of_no_cases_is_refused(options: dict[str, Any], text: str) -> None:
+    def wrong(proc: bsp.Process, x: Any) -> Any:
+        return x + 1
+
+    with pytest.raises(ValueError, match=f"there is no case to check wrong for: .*{text}"):
+        verify.equivalent(wrong, lambda x: x, **options)
 
 
 def test_too_many_cases_are_counted() -> None:
@@ -518,3 +600,63 @@ def test_the_command(tmp_path: Path) -> None:
     nothing = command(str(bad))
     assert nothing.returncode == 2
     assert "no function here is decorated" in nothing.stderr
+
+
+def test_the_command_reports_each_function_on_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "several.py"
+    file.write_text(
+        """
+import sys
+from bsp import verify
+
+@verify.spec(lambda x: x.sum())
+def scalar(proc, x):
+    return proc.allreduce(x.sum())
+
+def unwritten(x):
+    raise RuntimeError("not yet written")
+
+@verify.spec(unwritten)
+def raising(proc, x):
+    return x
+
+@verify.spec(lambda x: x, nprocs=())
+def nothing(proc, x):
+    return x + 1
+
+@verify.spec(lambda x: x)
+def exits(proc, x):
+    sys.exit(3)
+
+@verify.spec(lambda x: sys.exit(3))
+def specified_exit(proc, x):
+    return x
+
+short = verify.spec(lambda x: x)(lambda proc, x: x)
+
+@verify.spec(lambda x: x, sizes=[1])
+def right(proc, x):
+    return x
+"""
+    )
+    found = command(str(file))
+    assert (found.returncode, found.stderr) == (1, "")
+    for text in [
+        "scalar: not checked\nValueError: scalar: <lambda> gives a scalar.",
+        "raising: not checked\nRuntimeError: not yet written\nraised by the specification unwritten, ",
+        "nothing: not checked\nValueError: equivalent: there is no case to check nothing for: ",
+        "exits: refuted\nexits is not <lambda> for n = 0, p = 1\n  input: []\n  it raises SystemExit: 3\n",
+        "specified_exit: not checked\nSystemExit: 3\n",
+        "short: equivalent in 28 cases",
+        "right: equivalent in 4 cases; 4 of them proven for all values\n",
+    ]:
+        assert text in found.stdout
+    mutants = command(f"{file}::short", "--mutate")
+    assert (mutants.returncode, mutants.stderr) == (1, "")
+    assert (
+        "short: not checked\nTypeError: <lambda>: its source is needed: a function that `def` makes" in mutants.stdout
+    )
+    file.write_text("import sys\nsys.exit(0)\n")
+    left = command(str(file))
+    assert left.returncode == 2
+    assert "it calls sys.exit(0) when it is imported" in left.stderr
