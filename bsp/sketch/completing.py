@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bsp.sketch.sources import NumberedSketch, OpenHole, completed, most_times, prepared, sketched
+from bsp.verify.distributions import same
 from bsp.verify.equivalence import Counterexample, equivalent
 
 _CONTEXTS = 64  # different operands of an expression in a run, up to which equal expressions are found
@@ -42,7 +43,8 @@ def complete(
         `sketch(proc, *parts)`, and `options` are those of `bsp.verify.equivalent`.
     most : candidates at most.
     Results are compared exactly.  An exception refutes a candidate.  `repeat` takes the least number of times.
-    Raises NoCompletion, with the example that the last candidates did not compute.
+    Raises NoCompletion, with the example that the last candidates did not compute; ValueError if there are no inputs;
+    TypeError for a sketch that is a lambda.
     """
     began, tried = time.perf_counter(), 0
     check: _Plain | _Parallel
@@ -65,6 +67,8 @@ class _Plain:
 
     def __init__(self, specification: Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> None:
         self.pairs = [(args, specification(*copy.deepcopy(args))) for args in inputs]
+        if not self.pairs:
+            raise ValueError("complete: inputs is empty; any candidate would do")
 
     def fails(self, candidate: Callable[..., Any], example: Any) -> bool:
         args, wanted = example
@@ -117,8 +121,9 @@ class _Parallel:
 
 def _same(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return bool(np.array_equal(np.asarray(a), np.asarray(b)))
-    return bool(a == b)
+        x, y = np.asarray(a), np.asarray(b)
+        return x.shape == y.shape and all(map(same, x.flat, y.flat))
+    return same(a, b)
 
 
 class _Choices:

@@ -6,11 +6,11 @@ import ast
 import copy
 import inspect
 import itertools
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bsp.sketch import holes
+from bsp.verify.mutants import definition_of
 
 DEEPEST = 2  # calls of a generator inside itself
 _SIGNS: dict[str, type[ast.operator]] = {
@@ -44,8 +44,7 @@ class NumberedSketch(NamedTuple):
 
 def sketched(function: Callable[..., Any], times: int) -> NumberedSketch:
     """Return the sketch of a function; each `for _ in repeat(n)` is carried out `times` times."""
-    source = textwrap.dedent(inspect.getsource(function))
-    tree = next(node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
+    tree = definition_of(function)
     tree.decorator_list = []
     space = dict(getattr(function, "__globals__", {})) | dict(inspect.getclosurevars(function).nonlocals)
     preparing = _Preparing(space, times)
@@ -57,7 +56,7 @@ def sketched(function: Callable[..., Any], times: int) -> NumberedSketch:
 def most_times(function: Callable[..., Any]) -> int:
     """Return the largest number of times of the function's `repeat`; 0 if it has none."""
     found = [0]
-    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
+    for node in ast.walk(definition_of(function)):
         if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "repeat":
             found.append(int(ast.literal_eval(node.args[0])))
     return max(found)
@@ -149,8 +148,7 @@ class _Preparing(ast.NodeTransformer):
         name = meant.__name__
         if self._inside.count(name) > DEEPEST:
             raise _TooDeep
-        nodes = ast.walk(ast.parse(textwrap.dedent(inspect.getsource(meant))))
-        tree = next(each for each in nodes if isinstance(each, ast.FunctionDef))
+        tree = definition_of(meant)
         body = [each for each in tree.body if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))]
         if len(body) != 1 or not isinstance(body[0], ast.Return) or body[0].value is None:
             raise SyntaxError(f"the generator {name} is no single return statement")

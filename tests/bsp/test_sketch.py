@@ -20,6 +20,30 @@ def linear(x: Any) -> Any:
     return hole(range(5)) * x + hole(range(-3, 4))
 
 
+def test_a_search_without_inputs_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^complete: inputs is empty"):
+        sketch.complete(linear, lambda x: 2 * x + 1, inputs=[])
+    with pytest.raises(ValueError, match="there is no case to check linear for"):
+        sketch.complete(linear, lambda: 1, nprocs=())
+
+
+def test_a_sketch_that_is_a_lambda_is_refused() -> None:
+    wrong = r"^<lambda>: its source is needed: a function that `def` makes"
+    with pytest.raises(TypeError, match=wrong):
+        sketch.complete(lambda x: x + hole(range(3)), lambda x: x + 2, inputs=[(1,)])
+    with pytest.raises(TypeError, match=r"^abs: its source is needed"):
+        sketch.complete(abs, lambda x: x, inputs=[(1,)])
+
+
+def test_nan_equals_nan() -> None:
+    def program(x: Any) -> Any:
+        return x * hole(range(3))
+
+    for value in (np.nan, np.array([1, np.nan])):
+        found = sketch.complete(program, lambda x: 2 * x, inputs=[(value,), (3.0,)])
+        assert found.source == "def program(x: Any) -> Any:\n    return x * 2"
+
+
 def test_constants_are_found_and_folded() -> None:
     found = sketch.complete(linear, lambda x: 3 * x - 2, inputs=[(k,) for k in range(6)])
     assert found.source == "def linear(x: Any) -> Any:\n    return 3 * x + -2"
