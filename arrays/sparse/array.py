@@ -279,9 +279,11 @@ class SparseArray(SparseBase):
     # ------------------------------------------------------------------------------ indexing
 
     def __getitem__(self, key: Index) -> Any:
-        """Return a part of the matrix, as scipy.sparse does, but for slices of two steps.  Computed at once.
+        """Return a part of the matrix.  Computed at once; collective.
 
-        Two integers give a number.  Rows and columns are slices, masks, or positions that every process has.
+        Rows and columns are slices, masks, or positions that every process has.  Two integers give a number; an integer
+        beside anything else keeps its axis, of length 1.  As in scipy.sparse, two vectors of positions are pairs: they
+        give the elements at these, here as a dense vector.  a[np.ix_(rows, columns)] gives the block of all of them.
         """
         from bsp.arrays.sparse.selection import selected
 

@@ -37,6 +37,13 @@ _KEEP_ZERO = frozenset((
 _OPERATORS = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "matmul": "matmul"}
 
 
+def _not_compared(sign: str, a: object, b: object) -> TypeError:
+    return TypeError(
+        f"{sign!r} not supported between instances of {type(a).__name__!r} and {type(b).__name__!r}: "
+        "compare a.todense(), or the stored values, a.entries"
+    )
+
+
 class ScipyMatrix(Protocol):
     """A matrix of scipy.sparse, of any format."""
 
@@ -229,6 +236,16 @@ class SparseBase:
         if not x.ndim:
             raise ArrayError(f"sparse {sign} a number other than 0 would fill the array: todense() first")
         return call(self.todense(), x)
+
+    def __eq__(self, other: object) -> bool:
+        """Raise TypeError, as `<` does: the elements that are equal would fill the array."""
+        raise _not_compared("==", self, other)
+
+    def __ne__(self, other: object) -> bool:
+        """Raise TypeError: see `==`."""
+        raise _not_compared("!=", self, other)
+
+    __hash__ = object.__hash__  # arrays are keys by identity
 
     def _check_fit(self, x: Array) -> None:
         """Raise ArrayError if a dense operand does not broadcast to this shape."""

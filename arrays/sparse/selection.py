@@ -1,7 +1,8 @@
-"""Parts of a sparse array: an element, slices, masks, and rows or columns at positions.
+"""Parts of a sparse array: an element, slices, masks, rows or columns at positions, and elements at pairs of positions.
 
 Slices and masks of rows move nothing, and leave each process the rows that it has.  Positions are a product with a
-matrix of ones, which brings each row from its owner.
+matrix of ones, which brings each row from its owner.  Positions of both axes are pairs, as in NumPy and scipy.sparse;
+those that `np.ix_` returns stand for all combinations.
 """
 
 from __future__ import annotations
@@ -11,27 +12,51 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from bsp.arrays.array import Array
 from bsp.arrays.execution.world import world
 from bsp.arrays.sparse.array import SparseArray, of_rows
-from bsp.arrays.sparse.creation import of_function
+from bsp.arrays.sparse.creation import columns_like, of_function, of_triples
 from bsp.arrays.sparse.indices import positions_of
 from bsp.arrays.sparse.multiply import multiplied
+from bsp.arrays.sparse.pattern import even
 
 _ALL = slice(None)
 
 
 def selected(a: SparseArray, key: Any) -> Any:
     """Return a[key].  Collective."""
+    rows: Any
+    columns: Any
     rows, columns = key if isinstance(key, tuple) and len(key) == 2 else (key, _ALL)
     if isinstance(key, tuple) and len(key) != 2:
         raise IndexError(f"{len(key)} indices for a matrix")
     if _is_integer(rows) and _is_integer(columns):
         return _element(a, _position(rows, a.shape[0]), _position(columns, a.shape[1]))
+    if _is_listed(rows) and _is_listed(columns):
+        if np.ndim(rows) != 2 and np.ndim(columns) != 2:
+            return _elements(a, rows, columns)
+        rows, columns = _open_grid(rows, columns)
     return _rows(_rows(a, rows).T, columns).T
 
 
 def _is_integer(key: Any) -> bool:
     return isinstance(key, (int, np.integer)) and not isinstance(key, (bool, np.bool_))
+
+
+def _is_listed(key: Any) -> bool:
+    """Return whether a key is a mask or positions."""
+    return not (_is_integer(key) or isinstance(key, slice) or key is Ellipsis)
+
+
+def _open_grid(rows: Any, columns: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the two vectors of an open grid, as `np.ix_` makes it of them."""
+    found = [np.asarray(key.compute() if hasattr(key, "compute") else key) for key in (rows, columns)]
+    if found[0].ndim != 2 or found[1].ndim != 2 or found[0].shape[1] != 1 or found[1].shape[0] != 1:
+        raise IndexError(
+            f"positions of shapes {found[0].shape} and {found[1].shape}: two vectors for pairs, or "
+            "np.ix_(rows, columns) for a block"
+        )
+    return found[0][:, 0], found[1][0]
 
 
 def _position(key: Any, length: int) -> int:
@@ -47,6 +72,29 @@ def _element(a: SparseArray, row: int, column: int) -> Any:
     found = values[(rows == row) & (columns == column)]
     given = [each for each in world().private.allgather(list(found)) if each]
     return given[0][0] if given else a.dtype.type(0)
+
+
+def _elements(a: SparseArray, rows: Any, columns: Any) -> Array:
+    """Return the elements at pairs of positions, as a dense vector.
+
+    Cost: three words for each element that moves to the process that has its place in the result; S = 2.
+    """
+    at = [positions_of(key, n, f"{what} of a sparse array")
+          for key, n, what in zip((rows, columns), a.shape, ("rows", "columns"), strict=True)]  # fmt: skip
+    if len(at[0]) != len(at[1]) and 1 not in (len(at[0]), len(at[1])):
+        raise IndexError(
+            f"{len(at[0])} rows and {len(at[1])} columns do not pair; "
+            "a[np.ix_(rows, columns)] is the block of all of them"
+        )
+    by, along = np.broadcast_arrays(*(at[::-1] if a._flipped else at))  # positions of stored rows, and in them
+    here, stored = world(), a.T if a._flipped else a
+    low, high = (int(each) for each in stored._pattern.outline.rows[here.pid : here.pid + 2])
+    own = np.flatnonzero((by >= low) & (by < high))
+    local = stored.local()  # collective
+    values = local[by[own] - low, along[own]] if len(own) else np.zeros(0, a.dtype)  # scipy's of no pairs is sparse
+    bounds = even(len(by), here.nprocs)
+    zeros = np.zeros(len(own), np.int64)
+    return of_triples(here, own, zeros, values, bounds, columns_like(bounds, (len(by), 1))).todense().reshape(-1)
 
 
 def _rows(a: SparseArray, key: Any) -> SparseArray:

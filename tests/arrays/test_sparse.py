@@ -99,6 +99,83 @@ def test_parts_are_scipys(nprocs: int) -> None:
     bsp.run(main, nprocs=nprocs)
 
 
+PAIRS: list[tuple[Any, Any]] = [
+    ([0, 1], [1, 2]), ([3, 3, -1, 0], [5, 5, -2, 0]), ([2], [0, 4, 5]), ([0, 6, 6], [-1]),
+    (np.array([4]), np.array([3])), ([], []),
+    (np.arange(7) % 3 == 0, [0, 1, 2]), (np.arange(7) < 2, np.arange(6) > 3), (np.arange(7) < 0, []),
+    (np.arange(40) % 7, np.arange(40) % 6), (range(6), range(6)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+@pytest.mark.parametrize("dtype", [float, np.int8, bool, complex])
+def test_two_vectors_of_positions_are_pairs(dtype: Any, nprocs: int) -> None:
+    """As in scipy.sparse and NumPy; the result is a dense vector."""
+    W = matrix(11, 7, 6, 0.5, dtype)
+    D = W.toarray()
+
+    def main(proc: bsp.Process) -> None:
+        A = sparse.from_scipy(W)
+        for rows, columns in PAIRS:
+            wanted = W[rows, columns]
+            assert isinstance(A[rows, columns], ba.Array)
+            same(A[rows, columns], np.asarray(wanted.toarray() if ss.issparse(wanted) else wanted, dtype))
+            same(A.T[columns, rows], D.T[columns, rows])
+            same((A * 2)[rows, columns], (D * 2)[rows, columns])
+        same(A[ba.asarray([0, 1]), ba.asarray([1, 2])] + 1, D[[0, 1], [1, 2]] + 1)
+        for wrong in [([0, 1], [0, 1, 2]), ([0, 7], [0, 1]), ([0, 1], [0, 6]), (np.ones(6, bool), [0])]:
+            for array in (A, W, D):
+                with pytest.raises(IndexError):
+                    array[wrong]
+        with pytest.raises(IndexError, match=r"a\[np.ix_\(rows, columns\)\] is the block of all of them"):
+            A[[0, 1], [0, 1, 2]]
+
+    bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+def test_open_grids_of_positions_are_blocks(nprocs: int) -> None:
+    W = matrix(12, 7, 6, 0.5)
+    D = W.toarray()
+
+    def main(proc: bsp.Process) -> None:
+        A = sparse.from_scipy(W)
+        for rows, columns in [([0, 1], [1, 2]), ([5, 0, 5], [2]), ([], [1]), (np.arange(7) % 2 == 0, [3, -1])]:
+            found = A[np.ix_(rows, columns)]
+            assert isinstance(found, sparse.SparseArray)
+            same(found, D[np.ix_(rows, columns)])
+            same(A.T[np.ix_(columns, rows)], D.T[np.ix_(columns, rows)])
+        for wrong in [(np.zeros((2, 2), int), [0, 1]), ([[0], [1]], [0, 1]), ([[0, 1]], [[0], [1]])]:
+            with pytest.raises(IndexError, match=r"two vectors for pairs, or np\.ix_"):
+                A[wrong]
+
+    bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+def test_comparisons_are_refused_alike(nprocs: int) -> None:
+    """They would fill the array; `==` gave one bool, which says whether both are the same object."""
+    W = matrix(13, 5, 5, 0.5)
+
+    def main(proc: bsp.Process) -> None:
+        A, B = sparse.from_scipy(W), sparse.from_scipy(W)
+        compared: list[Callable[[Any, Any], Any]] = [
+            lambda a, b: a == b, lambda a, b: a != b, lambda a, b: a > b, lambda a, b: a <= b,
+        ]  # fmt: skip
+        for a, b in [(A, 0), (0, A), (A, B), (A, A), (A, ba.ones((5, 5))), (ba.ones((5, 5)), A), (A.tocoo(), 1)]:
+            for compare in compared:
+                with pytest.raises(TypeError, match=r"not supported between instances of"):
+                    compare(a, b)
+        with pytest.raises(
+            TypeError, match=r"^'==' not .* 'SparseArray' and 'int': compare a.todense\(\), or the stored"
+        ):
+            A == 0  # noqa: B015
+        assert {A: 1, B: 2}[A] == 1  # by identity
+        same(A.todense() == 0, W.toarray() == 0)
+
+    bsp.run(main, nprocs=nprocs)
+
+
 @pytest.mark.parametrize("nprocs", PROCESSES)
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.complex128, bool])
 def test_triples_of_all_processes_are_summed(nprocs: int, dtype: Any) -> None:
