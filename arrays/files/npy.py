@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+import zlib
 from math import prod
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -27,6 +29,7 @@ from bsp.arrays.files.agreement import (
     write_at,
     writers_of,
 )
+from bsp.arrays.files.checksums import CheckedFile, CheckedPiece, check, share
 from bsp.arrays.files.format import register
 from bsp.arrays.procedures.operands import in_layout, slabs
 
@@ -43,27 +46,35 @@ def header_of(file: BinaryIO) -> tuple[Shape, bool, DType]:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = read(file)
-    except ValueError as wrong:
+    except (ValueError, SyntaxError, TokenError) as wrong:  # NumPy parses the header as Python
         raise ValueError(f"its .npy header is damaged: {wrong}") from None
     return shape, fortran, dtype
 
 
-def load_npy(path: PathLike, grid: Grid = None, process_grid: Grid = None, *, start: int = 0) -> Array:
+def load_npy(
+    path: PathLike, grid: Grid = None, process_grid: Grid = None, *, inside: CheckedFile | None = None
+) -> Array:  # fmt: skip
     """Read the array of a .npy file, in C or Fortran order; each process reads its own blocks, memory-mapped.
 
-    start : the offset in bytes where it begins, if it lies inside another file.
+    inside : where it lies inside another file, and its checksum, which is compared.
 
-    Data in another machine's byte order are converted.  Cost: one superstep, in which all agree that they could read.
-    Raises NoSuchFile, FileError, or FormatError if it is no .npy file, has no numbers, or ends early.
+    Data in another machine's byte order are converted.  Cost: one superstep, in which all agree that they could read,
+    and exchange the checksums of their parts.  Where the blocks are no whole rows, an even share of the bytes is read
+    once more for its checksum.
+    Raises NoSuchFile, FileError, or FormatError if it is no .npy file, has no numbers, ends early or was changed.
     """
     call = f"load({os.fspath(path)!r})"
     found: dict[str, Any] = {}
 
     def work() -> Any:
+        start = 0 if inside is None else inside.start
         with open(path, "rb") as file:
             file.seek(start)
             shape, fortran, dtype = header_of(file)
             first, there = file.tell(), os.fstat(file.fileno()).st_size
+            file.seek(start)
+            head = CheckedPiece(0, first - start, zlib.crc32(file.read(first - start)))
+        there = there if inside is None else min(there, start + inside.size)
         kind = _FILES.native(dtype)
         wanted = prod(shape) * dtype.itemsize
         if there - first < wanted:
@@ -76,11 +87,27 @@ def load_npy(path: PathLike, grid: Grid = None, process_grid: Grid = None, *, st
             np.memmap(path, dtype, "r", first, shape or (1,), order).reshape(shape) if wanted
             else np.empty(shape, dtype)
         )  # fmt: skip
-        blocks = blocks_read(layout, kind, lambda box: np.array(data[box], kind, order="C", subok=False))
-        found.update(shape=shape, dtype=kind, layout=layout, blocks=blocks)
-        return shape, dtype.str, fortran
+        cut_by_rows = len(shape) > 0 and all(axis.parts == 1 for axis in layout.merged.axes[1:])
+        consecutive = cut_by_rows and not fortran and not layout.replicated  # blocks that make up the data in the file
+        pieces = [head] if world().pid == 0 else []
 
-    same_everywhere(call, agreed(call, work))
+        def part(box: tuple[slice, ...]) -> np.ndarray:
+            block = np.array(data[box], order="C", subok=False)
+            if inside is not None and consecutive:
+                offset = head.length + box[0].start * prod(shape[1:]) * dtype.itemsize
+                pieces.append(CheckedPiece(offset, block.nbytes, zlib.crc32(block.reshape(-1).view(np.uint8).data)))
+            return block.astype(kind, copy=False)
+
+        blocks = blocks_read(layout, kind, part)
+        found.update(shape=shape, dtype=kind, layout=layout, blocks=blocks)
+        if inside is not None and not (consecutive and inside.size == head.length + wanted):
+            pieces = share(path, inside)
+        return (shape, dtype.str, fortran), pieces
+
+    answers = agreed(call, work)
+    same_everywhere(call, [seen for seen, _ in answers])
+    if inside is not None:
+        check(call, inside, [piece for _, pieces in answers for piece in pieces])
     return wrap(leaf(found["shape"], found["dtype"], found["layout"], found["blocks"]))
 
 

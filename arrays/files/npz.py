@@ -1,8 +1,9 @@
 """NumPy's .npz archives: each array a .npy file in a zip, written by all processes at once.
 
 A zip has the checksum of each member before its data.  Each process computes that of its own rows, and `joined`
-combines them into that of the whole.  Deflated data can be concatenated too: each process compresses its rows
-separately and ends at a whole byte; the last process ends the stream.
+combines them into that of the whole, for arrays that are written and for those that are read.  Deflated data can be
+concatenated too: each process compresses its rows separately and ends at a whole byte; the last process ends the
+stream.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterable
-from functools import lru_cache, reduce
+from functools import reduce
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,49 +27,18 @@ from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import DType
 from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.files.agreement import PathLike, agreed, evaluated, path_of, replaced, same_everywhere, write_at
+from bsp.arrays.files.checksums import CheckedFile, joined
 from bsp.arrays.files.format import register
 from bsp.arrays.files.npy import load_npy
 from bsp.arrays.procedures.operands import in_layout, slabs
 from bsp.arrays.typing import ArrayLike
 from bsp.declared import declares
 
-_POLYNOMIAL = 0xEDB88320  # CRC-32's, x^31 in the lowest bit (ISO 3309)
-_ONE = 1 << 31
 _LOCAL, _CENTRAL, _END = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"
 _END64, _LOCATOR64 = b"PK\x06\x06", b"PK\x06\x07"
 _VERSION = 45  # of the zip format: with sizes of 64 bits
 _DATE = (1 << 5) | 1  # always the first day of 1980, so that equal arrays make equal files
 _ALL, _MANY = 0xFFFFFFFF, 0xFFFF  # mark a number that is in the extra field, or in the long form
-
-
-# ---------------------------------------------------------------------------------- checksums
-
-
-def _times(a: int, b: int) -> int:
-    """Return the product of two polynomials over GF(2), modulo the polynomial of CRC-32."""
-    found = 0
-    while a:
-        if a & _ONE:
-            found ^= b
-        a = (a << 1) & _ALL
-        b = (b >> 1) ^ (_POLYNOMIAL if b & 1 else 0)
-    return found
-
-
-@lru_cache(maxsize=64)
-def _power(k: int) -> int:
-    """Return x^(8·2^k), the factor by which 2^k appended zero bytes multiply a checksum."""
-    return 1 << 23 if not k else _times(_power(k - 1), _power(k - 1))
-
-
-def joined(first: int, second: int, length: int) -> int:
-    """Return the CRC-32 of two pieces joined, from that of each; `length`: the number of bytes of the second."""
-    shift, k = _ONE, 0
-    while length >> k:
-        if (length >> k) & 1:
-            shift = _times(shift, _power(k))
-        k += 1
-    return _times(first, shift) ^ second
 
 
 # -------------------------------------------------------------------------------------- parts
@@ -242,10 +212,11 @@ def load_npz(path: PathLike, grid: Grid = None, process_grid: Grid = None) -> di
 
     Cost: one superstep, and one for each array: each process reads its own blocks.  A compressed array is decompressed
     by every process, which holds all of it for a moment.
+    Raises NoSuchFile, FileError, or FormatError if it is no archive or the checksum of an array is wrong.
     """
     call = f"load({os.fspath(path)!r})"
 
-    def listed() -> list[tuple[str, int, bool]]:
+    def listed() -> list[tuple[CheckedFile, bool]]:
         found = []
         try:
             with zipfile.ZipFile(path) as archive, open(path, "rb") as file:
@@ -253,19 +224,20 @@ def load_npz(path: PathLike, grid: Grid = None, process_grid: Grid = None) -> di
                     file.seek(each.header_offset + 26)
                     name, extra = struct.unpack("<HH", file.read(4))
                     start = each.header_offset + 30 + name + extra
-                    found.append((each.filename, start, each.compress_type == zipfile.ZIP_STORED))
+                    member = CheckedFile(each.filename, start, each.file_size, each.CRC)
+                    found.append((member, each.compress_type == zipfile.ZIP_STORED))
         except zipfile.BadZipFile as wrong:
             raise ValueError(f"this is no .npz archive: {wrong}") from None
         return found
 
     members = same_everywhere(call, agreed(call, listed))
     arrays = {}
-    for name, start, plain in members:
-        key = name.removesuffix(".npy")
+    for member, plain in members:
+        key = member.name.removesuffix(".npy")
         if plain:
-            arrays[key] = load_npy(path, grid, process_grid, start=start)
+            arrays[key] = load_npy(path, grid, process_grid, inside=member)
         else:
-            arrays[key] = asarray(_inflated(call, path, name), grid=grid, process_grid=process_grid)
+            arrays[key] = asarray(_inflated(call, path, member.name), grid=grid, process_grid=process_grid)
     return arrays
 
 

@@ -11,6 +11,7 @@ import lzma
 import os
 import shutil
 import sys
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -33,6 +34,7 @@ from bsp.arrays.files import columns as io_columns
 from bsp.arrays.files import format as registry
 from bsp.arrays.files import npy as io_npy
 from bsp.arrays.files import npz
+from bsp.arrays.files.checksums import joined
 from bsp.arrays.files.columns import columns_of, numbers_of
 from bsp.arrays.files.fields import MISSING, BadLine, Fields, exact
 from bsp.arrays.files.lines import Opening, TextLines
@@ -600,14 +602,14 @@ def test_parquet_columns_have_names_and_may_miss_values(tmp_path: Path) -> None:
 @examples(60)
 @given(st.binary(max_size=300), st.binary(max_size=300))
 def test_checksums_of_parts_give_that_of_the_whole(first: bytes, second: bytes) -> None:
-    assert npz.joined(zlib.crc32(first), zlib.crc32(second), len(second)) == zlib.crc32(first + second)
+    assert joined(zlib.crc32(first), zlib.crc32(second), len(second)) == zlib.crc32(first + second)
 
 
 def test_a_checksum_of_many_bytes_is_joined_too() -> None:
     zeros = 21 << 24
     whole = reduce(lambda crc, _: zlib.crc32(bytes(1 << 24), crc), range(zeros >> 24), 0)
-    assert npz.joined(0, whole, zeros) == whole
-    assert npz.joined(zlib.crc32(b"x"), npz.joined(0, whole, zeros), zeros) == reduce(
+    assert joined(0, whole, zeros) == whole
+    assert joined(zlib.crc32(b"x"), joined(0, whole, zeros), zeros) == reduce(
         lambda crc, _: zlib.crc32(bytes(1 << 24), crc), range(zeros >> 24), zlib.crc32(b"x")
     )
 
@@ -673,6 +675,136 @@ def test_the_long_end_of_an_archive_is_read(tmp_path: Path, monkeypatch: pytest.
     with np.load(tmp_path / "x.npz") as found:
         np.testing.assert_array_equal(found["a"], np.arange(9))
         assert sorted(found) == ["a", "b"]
+
+
+_large = np.random.default_rng(5).integers(-9, 9, (211, 90)).astype(float)
+CHANGED: dict[str, tuple[np.ndarray, Any]] = {  # arrays, and their grids: by rows, by columns, both, whole everywhere
+    "rows": (_large, None), "columns": (_large, (1, 3)), "blocks": (_large, (2, 2)), "cyclic": (_large, (9, 1)),
+    "fortran": (np.asfortranarray(_large), None), "swapped": (_large.astype(">f8"), None),
+    "small": (np.arange(12.0), None), "vector": (_large.reshape(-1), None), "number": (np.array(2.5), None),
+    "bools": (_large > 0, None), "dates": (_large.astype("M8[D]"), None), "empty": (np.zeros((0, 3)), None),
+}  # fmt: skip
+
+
+def _with_a_byte_changed(path: Path, at: int) -> None:
+    text = bytearray(path.read_bytes())
+    text[at] ^= 1
+    path.write_bytes(text)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+@pytest.mark.parametrize("name", CHANGED)
+def test_a_changed_byte_of_an_archive_is_found(tmp_path: Path, name: str, nprocs: int) -> None:
+    """As NumPy finds it: the CRC-32 of the member differs; also one outside of what a process reads of its own."""
+    array, grid = CHANGED[name]
+    path = tmp_path / "x.npz"
+    np.savez(path, first=_large[:20], x=array)
+    whole = path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        member = archive.getinfo("x.npy")
+    start = member.header_offset + 30 + int.from_bytes(whole[member.header_offset + 26 :][:2], "little")
+    start += int.from_bytes(whole[member.header_offset + 28 :][:2], "little")
+    places = [start + 60, *np.linspace(start + 128, start + member.file_size - 1, 7).astype(int).tolist()]
+    places = places[: 1 if name == "empty" else None]
+
+    def load(proc: bsp.Process) -> Any:
+        return ba.load(path, grid=grid)["x"].compute()
+
+    def fails(proc: bsp.Process) -> str:
+        with pytest.raises(FormatError) as caught:
+            ba.load(path, grid=grid)
+        return str(caught.value)
+
+    for found in bsp.run(load, nprocs=nprocs):
+        np.testing.assert_array_equal(found, array)
+    for place in places:
+        _with_a_byte_changed(path, place)
+        with pytest.raises((zipfile.BadZipFile, ValueError, SyntaxError, tokenize.TokenError)), np.load(path) as theirs:
+            theirs["x"]
+        (wrong,) = set(bsp.run(fails, nprocs=nprocs))
+        if place > start + 127:
+            assert f"load({str(path)!r}): Bad CRC-32 for file 'x.npy'" in wrong
+        path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_a_changed_byte_of_a_compressed_archive_is_found(tmp_path: Path, nprocs: int) -> None:
+    path = tmp_path / "x.npz"
+    array = np.random.default_rng(6).integers(0, 4, 300)
+    np.savez_compressed(path, x=array)
+    whole = path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        member = archive.getinfo("x.npy")
+    first = member.header_offset + 30 + len(member.filename) + 20
+    checksum = whole.index(b"PK\x01\x02") + 16
+
+    def main(proc: bsp.Process) -> Any:
+        try:
+            return ba.load(path)["x"].compute()
+        except FormatError as wrong:
+            return str(wrong)
+
+    assert all((found == array).all() for found in bsp.run(main, nprocs=nprocs))
+    told = 0
+    for place in [*range(first, first + member.compress_size, 7), checksum]:
+        _with_a_byte_changed(path, place)
+        for found in bsp.run(main, nprocs=nprocs):  # some bits of the format have no effect on what is decompressed
+            told += isinstance(found, str)
+            assert isinstance(found, str) or (place != checksum and np.array_equal(found, array)), place
+        path.write_bytes(whole)
+    assert told > nprocs * member.compress_size / 7 / 2
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+def test_bytes_behind_an_array_in_an_archive_are_checked_and_missing_ones_found(tmp_path: Path, nprocs: int) -> None:
+    text = io.BytesIO()
+    np.save(text, _large)
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("more.npy", text.getvalue() + b"more")
+        archive.writestr("less.npy", text.getvalue()[:-8])
+    with zipfile.ZipFile(tmp_path / "more.npz", "w") as archive:
+        archive.writestr("more.npy", text.getvalue() + b"more")
+
+    def main(proc: bsp.Process) -> Any:
+        with pytest.raises(FormatError, match="it ends early"):
+            ba.load(tmp_path / "x.npz")
+        return ba.load(tmp_path / "more.npz")["more"].compute()
+
+    for found in bsp.run(main, nprocs=nprocs):
+        np.testing.assert_array_equal(found, _large)
+    _with_a_byte_changed(tmp_path / "more.npz", (tmp_path / "more.npz").read_bytes().index(b"more", 100))
+
+    def changed(proc: bsp.Process) -> None:
+        with pytest.raises(FormatError, match=r"Bad CRC-32 for file 'more\.npy'"):
+            ba.load(tmp_path / "more.npz")
+
+    bsp.run(changed, nprocs=nprocs)
+
+
+def test_checksums_take_no_superstep_and_rows_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savez(tmp_path / "x.npz", a=_large, b=_large.reshape(-1))
+
+    def main(proc: bsp.Process) -> int:
+        before = proc.superstep
+        ba.load(tmp_path / "x.npz")
+        return proc.superstep - before
+
+    def twice(*_: Any) -> Any:
+        raise AssertionError("a share is read for its checksum alone")
+
+    monkeypatch.setattr(io_npy, "share", twice)
+    assert bsp.run(main, nprocs=3) == [3, 3, 3]
+
+
+def test_archives_are_read_without_values(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", a=_large, b=np.arange(3), c=np.asfortranarray(_large))
+    shapes = []
+
+    def main(proc: bsp.Process) -> None:
+        shapes.append({name: each.shape for name, each in ba.load(tmp_path / "x.npz").items()})
+
+    assert bsp.predict(main, nprocs=3, machine=bsp.Machine(p=3), abstract=True).per_superstep
+    assert shapes == [{"a": (211, 90), "b": (3,), "c": (211, 90)}] * 3
 
 
 def test_wrong_archives(tmp_path: Path) -> None:
