@@ -87,6 +87,17 @@ def test_rows_without_weight_make_no_cluster() -> None:
     assert_allclose(every.standard_errors_, kept.standard_errors_, rtol=1e-9)
 
 
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+def test_equal_labels_are_one_cluster_however_they_are_written(nprocs: int) -> None:
+    early = np.arange(N) < N // 3
+    zeros = np.where(early, -1.0, 1.0) * (VILLAGE % 5)  # -0.0 in early rows
+    mixed = np.array(["a", 1, 1.0], object)[np.where(VILLAGE % 2, 1 + early, 0)]
+    for labels, known in ((zeros, zeros.astype(int)), (mixed, VILLAGE % 2)):
+        found, plain = (fitted(nprocs, "gaussian", Y, each) for each in (labels, known))
+        assert found.solution_.clusters == plain.solution_.clusters == len(np.unique(known))
+        assert_allclose(found.standard_errors_, plain.standard_errors_, rtol=1e-12)
+
+
 def test_each_row_a_cluster_is_hc1_nearly() -> None:
     robust = glm.GLM("gaussian", robust="HC0").fit(X, Y)
     own = fitted(2, "gaussian", Y, np.arange(N)).standard_errors_

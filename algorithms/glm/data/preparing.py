@@ -176,11 +176,8 @@ def _looked_at(parts: _Parts, target: str, family: Family, classes: int) -> Prep
         )  # fmt: skip
         if trials is not None and not family.proportions:
             raise DataError(f"trials are of binomial models; this one is {family}")
-        for labels, what in (
-            (parts.vectors.clusters, "clusters"),
-            *((each, "absorb") for each in parts.vectors.absorb),
-        ):
-            _check_labels(labels, what)
+        clusters = None if parts.vectors.clusters is None else _labels(parts.vectors.clusters, "clusters")
+        absorb = tuple(_labels(each, "absorb") for each in parts.vectors.absorb)
         y, texts = _response(parts.vectors.y)
         if texts and not labelled and (not family.proportions or trials is not None):
             raise DataError(
@@ -191,13 +188,13 @@ def _looked_at(parts: _Parts, target: str, family: Family, classes: int) -> Prep
             y = shares(y, trials)
         elif y.dtype.kind == "b" and not labelled:
             y = y.astype(np.float64)
-        looked_at.extend([numbers(parts.values, "X"), y, weights, offset, trials, frequencies])
+        looked_at.extend([numbers(parts.values, "X"), y, weights, offset, trials, clusters, frequencies, absorb])
         if parts.place is not None and not texts and not labelled:
             _check_possible(y, family, target, parts.place)
         return facts_of(y, product(weights, frequencies), max(classes, 2) if labelled or texts else 0)
 
     told = agreed(look)
-    X, y, weights, offset, trials, frequencies = looked_at
+    X, y, weights, offset, trials, clusters, frequencies, absorb = looked_at
     check_weights(told, weights is not None)
     notes = parts.notes
     labels = np.arange(2) if classes else None
@@ -206,7 +203,7 @@ def _looked_at(parts: _Parts, target: str, family: Family, classes: int) -> Prep
         if not labelled:
             notes += (f"{target} is 1 for {str(labels[1])!r}, 0 for {str(labels[0])!r}",)
         y = np.minimum(np.searchsorted(labels, y), len(labels) - 1).astype(float)  # rows without weight may have others
-    rows = Rows(X, y, weights, offset, trials, parts.names, parts.vectors.clusters, frequencies, parts.vectors.absorb)
+    rows = Rows(X, y, weights, offset, trials, parts.names, clusters, frequencies, absorb)
     return Prepared(rows, target, parts.coding, labels, notes)
 
 
@@ -251,12 +248,20 @@ def _response(values: Any) -> tuple[np.ndarray, bool]:
     return found if found.dtype.kind in "biu" else found.astype(np.float64), False
 
 
-def _check_labels(labels: Any, what: str) -> None:
-    """Raise DataError if a row has no label."""
-    if labels is None or labels.dtype.kind not in "fO":
-        return
-    if any(label is None or label != label for label in labels.tolist()):
+def _labels(values: Any, what: str) -> np.ndarray:
+    """Return labels of which equal ones have equal texts.  Raises DataError if a row has none."""
+    found = np.asarray(values)
+    if found.dtype.kind in "fO" and any(label is None or label != label for label in found.tolist()):
         raise DataError(f"{what} has missing labels: each row is in one")
+    if found.dtype.kind == "O":
+        return np.array([_text(label) for label in found.tolist()], str)
+    return found + 0.0 if found.dtype.kind == "f" else found  # -0.0 equals 0.0, and its text would not
+
+
+def _text(label: Any) -> str:
+    """Return the text of a label among labels of any types: 1.0 and True are 1."""
+    whole = isinstance(label, (bool, np.bool_)) or (isinstance(label, (float, np.floating)) and label.is_integer())
+    return str(int(label) if whole else label)
 
 
 def _check_possible(y: np.ndarray, family: Family, target: str, place: Callable[[int], str]) -> None:
