@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -120,6 +123,42 @@ def test_labels_may_be_texts_columns_of_tables_and_dealt_arrays() -> None:
     assert "effects of firm, year are absorbed: 17 parameters" in str(found.summary())
     assert_allclose(fitted(2, rows=frame.drop(columns="year"), y="wage", absorb="firm").coef_,
                     fitted(1, absorb=FIRM).coef_, rtol=1e-10)  # fmt: skip
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+def test_zeros_of_either_sign_are_one_label(nprocs: int) -> None:
+    signed = np.where(np.arange(N) < N // 3, -1.0, 1.0) * YEAR  # -0.0 in the first rows
+    found, known = (fitted(nprocs, absorb=each) for each in (signed, signed.astype(int)))
+    assert found.solution_.df_resid == known.solution_.df_resid
+    assert_allclose(found.coef_, known.coef_, rtol=1e-12)
+
+
+JOB = """
+import numpy as np, bsp
+from bsp.algorithms import glm
+rng = np.random.default_rng(5)
+X, firm, year = rng.normal(size=(60, 2)), rng.integers(0, 9, 60), rng.integers(0, 7, 60)
+model = glm.LinearRegression().fit(X, X[:, 0] + rng.normal(size=60), absorb=[firm, year])
+for _ in range(12):  # more boundaries, so that processes are made again after the loop of the first fit
+    glm.LinearRegression().fit(X, X[:, 1])
+print(bsp.process().pid, model.coef_.tobytes().hex(), model.summary().notes)
+"""
+
+
+@pytest.mark.jobs
+@pytest.mark.thorough
+def test_processes_that_are_made_again_after_the_fit_have_its_notes(tmp_path: Path) -> None:
+    path = tmp_path / "job.py"
+    path.write_text(JOB)
+
+    def job(*words: str) -> str:
+        bsprun = str(Path(sys.executable).with_name("bsprun"))
+        done = subprocess.run([bsprun, "-p", "3", "-n", "1", *words, str(path)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    alone = job()
+    assert job("--check") == alone and "no convergence" not in alone
 
 
 def test_there_is_no_prediction() -> None:

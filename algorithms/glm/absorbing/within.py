@@ -74,15 +74,14 @@ def within(proc: bsp.Process, values: np.ndarray, w: np.ndarray, labels: Sequenc
 
 def _accelerated(proc: bsp.Process, values: np.ndarray, swept: Any, dot: Any, limit: np.ndarray) -> tuple[Any, bool]:
     """Return the values less what sweeps take out of them, by conjugate gradients; whether to the limit."""
-    state = bsp.State(values=values, residual=None, direction=None, square=None)
-    done = False
+    state = bsp.State(values=values, residual=None, direction=None, square=None, done=False)
     for _ in proc.rounds(SWEEPS, state):
         if state.residual is None:
             state.residual = state.values - swept(state.values)
             state.direction = state.residual
             state.square = dot(state.residual, state.residual)
         if not (np.sqrt(state.square) > limit).any():
-            done = True
+            state.done = True
             break
         image = state.direction - swept(state.direction)
         curved = dot(state.direction, image)
@@ -96,4 +95,4 @@ def _accelerated(proc: bsp.Process, values: np.ndarray, swept: Any, dot: Any, li
         turn = np.divide(square, state.square, out=np.zeros_like(square), where=going)
         state.direction = np.where(going, state.residual + turn * state.direction, state.direction)
         state.square = square
-    return swept(state.values), done
+    return swept(state.values), state.done
