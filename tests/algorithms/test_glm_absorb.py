@@ -133,6 +133,43 @@ def test_zeros_of_either_sign_are_one_label(nprocs: int) -> None:
     assert_allclose(found.coef_, known.coef_, rtol=1e-12)
 
 
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+@pytest.mark.parametrize("effects", ["one", "two"])
+@pytest.mark.parametrize("power", [-470, 495])
+def test_units_do_not_matter_where_squares_are_near_the_ends_of_the_range(
+    power: int, effects: str, nprocs: int
+) -> None:
+    """1e149 and 1e-142: the squares are numbers still, near the ends of their range."""
+    labels = EFFECTS[effects]
+    known = fitted(nprocs, absorb=labels)
+    columns = fitted(nprocs, rows=np.ldexp(X, power), absorb=labels)
+    assert_allclose(np.ldexp(columns.coef_, power), known.coef_, rtol=1e-9)
+    assert_allclose(np.ldexp(columns.standard_errors_, power), known.standard_errors_, rtol=1e-9)
+    targets = fitted(nprocs, y=np.ldexp(Y, power), absorb=labels)
+    assert_allclose(np.ldexp(targets.coef_, -power), known.coef_, rtol=1e-9)
+    assert_allclose(np.ldexp(targets.standard_errors_, -power), known.standard_errors_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+@pytest.mark.parametrize("unit", [1e160, 1e300, 1e-170])
+def test_responses_whose_squares_are_no_numbers_are_refused_as_without_labels(unit: float, nprocs: int) -> None:
+    with pytest.raises(glm.DataError) as plain:
+        fitted(nprocs, y=Y * unit)
+    with pytest.raises(glm.DataError) as absorbed:
+        fitted(nprocs, y=Y * unit, absorb=FIRM)
+    assert str(absorbed.value) == str(plain.value)
+    with pytest.raises(glm.DataError, match="sums of X, y or weights are beyond the range of numbers"):
+        fitted(nprocs, y=np.full(N, 1e308), absorb=FIRM)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+def test_variances_beyond_the_range_of_numbers_are_noted(nprocs: int) -> None:
+    for labels in ({}, {"absorb": FIRM}):
+        found = fitted(nprocs, rows=X * [1, 1, 1e-159], **labels)
+        assert_allclose(found.coef_ * [1, 1, 1e-159], fitted(nprocs, **labels).coef_, rtol=1e-3)
+        assert any("variances of coefficients are beyond the range" in note for note in found.summary().notes)
+
+
 JOB = """
 import numpy as np, bsp
 from bsp.algorithms import glm

@@ -16,10 +16,12 @@ import numpy as np
 
 import bsp
 from bsp.algorithms.glm.absorbing.levels import Levels
+from bsp.algorithms.glm.errors import DataError
 
 TOLERANCE = 1e-12  # of what a sweep still changes, beside the column less its mean
 SWEEPS = 10_000
 UNFINISHED = f"no convergence: {SWEEPS} sweeps have not absorbed the effects to {TOLERANCE:g}"
+NARROW = 1e-280, 1e300  # squares of columns that are far enough from the ends of the range of numbers
 NOTHING = 1e-9  # of a column, less its mean: what is left of one that the labels explain
 
 
@@ -45,31 +47,53 @@ class _Means:
 def within(proc: bsp.Process, values: np.ndarray, w: np.ndarray, labels: Sequence[Levels]) -> tuple[np.ndarray, bool]:
     """Return what is left of columns (n_local, c) beside the labels, and whether it is so to TOLERANCE.  Collective.
 
-    Columns of which nothing is left are 0.
+    Columns of which nothing is left are 0.   Raises DataError if a sum over all rows is no number.
     Cost, q columns of labels: each sweep 2q - 1 projections, of W = 4nc flops and two supersteps with c words for each
-    label of this process; one sweep for q = 1; else one an iteration, with two more supersteps of c summed words.
+    label of this process; one sweep for q = 1; else one an iteration, with two more supersteps of c summed words.  One
+    superstep more if squares of a column are 0, two if they are too large or too small.
     """
     means = [_Means(each, w) for each in labels]
 
     def dot(a: np.ndarray, b: np.ndarray) -> Any:
-        return proc.allreduce(w @ (a * b))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return proc.allreduce(w @ (a * b))
 
     def swept(v: np.ndarray) -> np.ndarray:
         for each in (*means, *means[-2::-1]):
             v = each.taken_from(v)
         return v
 
-    total = proc.allreduce(np.append(w @ values, w.sum()))
-    values = values - total[:-1] / total[-1]
-    whole = np.sqrt(dot(values, values))
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = proc.allreduce(np.append(w @ values, w.sum()))
+    if not np.isfinite(total).all():
+        raise DataError("sums of X, y or weights are beyond the range of numbers: scale them down")
+    centre, whole_weight = total[:-1] / total[-1], total[-1]
+    values = values - centre
+    square = dot(values, values)
+    away = _exponents(proc, values, square, whole_weight)
+    if away.any():
+        values, centre = np.ldexp(values, -away), np.ldexp(centre, -away)
+        square = dot(values, values)
+    whole = np.sqrt(square)
     done = True
     if len(means) == 1:
         values = swept(values)
     else:
         values, done = _accelerated(proc, values, swept, dot, TOLERANCE * whole)
     left = np.sqrt(dot(values, values))
-    rounding = np.finfo(float).eps * 64 * np.sqrt(total[-1]) * np.abs(total[:-1] / total[-1])
-    return np.where(left > np.maximum(NOTHING * whole, rounding), values, 0.0), done
+    rounding = np.finfo(float).eps * 64 * np.sqrt(whole_weight) * np.abs(centre)
+    values = np.where(left > np.maximum(NOTHING * whole, rounding), values, 0.0)
+    return np.ldexp(values, away) if away.any() else values, done
+
+
+def _exponents(proc: bsp.Process, values: np.ndarray, square: np.ndarray, weight: float) -> np.ndarray:
+    """Return by which powers of two (c,) columns are to be divided so that their squares are numbers; mostly 0."""
+    least, most = NARROW
+    odd = ~((square > least) & (square < most))
+    if not odd.any():
+        return np.zeros(len(square), int)
+    peak = proc.allreduce(np.abs(values).max(axis=0, initial=0.0), "max")
+    return np.where(odd & (peak > 0), np.frexp(peak)[1] + np.frexp(weight)[1] // 2, 0)
 
 
 def _accelerated(proc: bsp.Process, values: np.ndarray, swept: Any, dot: Any, limit: np.ndarray) -> tuple[Any, bool]:

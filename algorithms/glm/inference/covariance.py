@@ -163,6 +163,12 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
     elif covariance is not None and not state.separated:
         note = dispersion_note(of, fit.chi2, df_resid)
         notes += () if note is None else (note,)
+    if covariance is not None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            covariance = covariance * dispersion
+            if np.isfinite(dispersion) and not np.isfinite(covariance).all():
+                notes += ("variances of coefficients are beyond the range of numbers: scale the columns up, or y down",)
+            covariance = of.covariance_outside(covariance, kept)
     likelihood = log_likelihood(of, fit.terms, fit.loss, fit.deviance, dispersion)
     intercept, coef = of.outside(point.beta)
     return Solution(
@@ -170,7 +176,7 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
         objective=float(point.value), gradient_norm=float(state.norm), deviance=float(fit.deviance),
         null_deviance=float(of.null_deviance), dispersion=float(dispersion), pearson_chi2=float(fit.chi2),
         log_likelihood=None if likelihood is None else float(likelihood),
-        covariance=None if covariance is None else of.covariance_outside(covariance * dispersion, kept),
+        covariance=covariance,
         robust_covariance=robust, n_rows=int(of.n_rows), sum_weights=float(of.sum_weights),
         df_resid=float(df_resid), solver=solver, alpha=model.alpha, notes=notes, names=of.names, clusters=clusters,
         history=tuple((float(value), float(norm)) for value, norm in state.history),

@@ -32,7 +32,8 @@ class Factored(NamedTuple):
         """Return the inverse (d, d) of the kept rows and columns, 0 in the others."""
         found = np.zeros((d, d))
         half = np.linalg.solve(self.lower, np.diag(self.scale))
-        found[np.ix_(self.kept, self.kept)] = half.T @ half
+        with np.errstate(over="ignore", invalid="ignore"):
+            found[np.ix_(self.kept, self.kept)] = half.T @ half
         return found
 
 

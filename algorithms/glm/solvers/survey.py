@@ -80,7 +80,8 @@ class Survey:
             return False
         mu = self.family.mean(self.constant)
         rounding = ALIKE * (abs(mu) + abs(self.constant) * self.family.link.slope(self.constant))
-        return bool(self.null_chi2 * self.family.variance(mu) <= rounding * rounding * self.sum_weights)
+        with np.errstate(over="ignore"):
+            return bool(self.null_chi2 * self.family.variance(mu) <= rounding * rounding * self.sum_weights)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -285,7 +286,8 @@ def _null(family: Family, rows: Rows, w: np.ndarray, constant: Any) -> list[Any]
         if differ.any() and squares[differ].max() < LEAST:
             squares = squares + np.nan  # all processes see it in the sum
         here = (w[part] @ each for each in (family.least(y), family.excess(eta, y), squares))
-        sums = [so_far + more for so_far, more in zip(sums, here, strict=True)]
+        with np.errstate(over="ignore", invalid="ignore"):  # the solver raises an error of such sums
+            sums = [so_far + more for so_far, more in zip(sums, here, strict=True)]
     return sums
 
 
