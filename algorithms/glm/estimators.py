@@ -359,12 +359,7 @@ class Regression(Conventions):
         def parts(eta: Any, y: Any, weights: Any) -> list[Any]:
             return [weights.sum(), weights @ y, deviance(eta, y, weights)]
 
-        def check(y: Any) -> None:
-            wrong, must_be = family.wrong(y)
-            if wrong.any():
-                raise DataError(f"y = {y[np.argmax(wrong)]:g}, which of a {family} model must be {must_be}")
-
-        total, summed, unexplained = found.summed(parts, y, sample_weight, check=check)
+        total, summed, unexplained = found.summed(parts, y, sample_weight, check=self._check_possible)
         _check_weights(total)
         with np.errstate(divide="ignore", invalid="ignore"):
             level = family.predictor(summed / total)
@@ -381,15 +376,31 @@ class Regression(Conventions):
         """Return the residuals of rows, (n,), dealt as X is: "deviance", "pearson", "response" or "working".
 
         Of a model of trials y is the share of successes, and the trials are weights.  See `inference.residuals`.
+        Raises DataError for responses that the model cannot have.
         """
         if kind not in KINDS:
             raise ValueError(f"kind={kind!r}: one of {', '.join(KINDS)}")
         X, y, sample_weight, offset = parted(X, y, sample_weight, offset)
         found = self._linear(X, offset)
-        mine, weights = found.checked(y, sample_weight, labels=self._labelled)
+        check = self._check_labels if self._labelled else self._check_possible
+        mine, weights = found.checked(y, sample_weight, labels=self._labelled, check=check)
         if self._labelled:
             mine = (mine == self.__dict__["classes_"][1]).astype(float)
         return found.mapped(lambda eta: residuals(self._family, kind, eta, mine, weights))
+
+    def _check_possible(self, y: np.ndarray, weights: np.ndarray) -> None:
+        """Raise DataError with the first response that the family cannot have."""
+        wrong, must_be = self._family.wrong(y)
+        if wrong.any():
+            raise DataError(f"y = {y[np.argmax(wrong)]:g}, which of a {self._family} model must be {must_be}")
+
+    def _check_labels(self, y: np.ndarray, weights: np.ndarray) -> None:
+        """Raise DataError with the first label that is of no class; rows without weight may have others."""
+        first, second = self.__dict__["classes_"]
+        wrong = (y != first) & (y != second) & (weights > 0)
+        if wrong.any():
+            label = y[np.argmax(wrong)].item()
+            raise DataError(f"y has label {label!r}; the model was fitted to {first.item()!r} and {second.item()!r}")
 
     @property
     def _positive(self) -> bool:
@@ -460,13 +471,15 @@ class LogisticRegression(Regression):
 
     @declares(_of_accuracy)
     def score(self, X: Rows, y: Column, sample_weight: Column | None = None, offset: Column | None = None) -> float:
-        """Return the share of labels that are right, by weight."""
+        """Return the share of labels that are right, by weight.  Raises DataError for labels of neither class."""
 
         def parts(eta: Any, y: Any, weights: Any) -> list[Any]:
             return [weights.sum(), weights @ (self._label(eta) == y)]
 
         X, y, sample_weight, offset = parted(X, y, sample_weight, offset)
-        total, right = self._linear(X, offset).summed(parts, y, sample_weight, labels=True)
+        found = self._linear(X, offset)
+        check = self._check_labels if self._labelled else None
+        total, right = found.summed(parts, y, sample_weight, labels=True, check=check)
         _check_weights(total)
         return float(right / total)
 

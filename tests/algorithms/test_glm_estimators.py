@@ -311,3 +311,41 @@ def test_what_is_scored_is_looked_at(nprocs: int) -> None:
         assert [each.alpha for each in path] == [0.3, 0.1]
 
     bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+def test_rows_that_are_not_finite_are_predicted_nowhere(nprocs: int) -> None:
+    X, y = problem("poisson")
+    wrong = X.copy()
+    wrong[len(X) // 2, 1] = np.nan
+    endless = np.zeros(len(X))
+    endless[-1] = np.inf
+
+    def main(proc: bsp.Process) -> None:
+        model = glm.PoissonRegression().fit(X, y)
+        for kind in (np.asarray, ba.asarray):
+            with pytest.raises(glm.DataError, match="Input X contains NaN"):
+                model.predict(kind(wrong))
+            with pytest.raises(glm.DataError, match="Input X contains NaN"):
+                model.score(kind(wrong), y)
+            with pytest.raises(glm.DataError, match="Input offset contains infinity"):
+                model.predict(kind(X), offset=kind(endless))
+
+    bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+def test_labels_of_no_class_are_not_scored(nprocs: int) -> None:
+    X, _ = problem("binomial")
+    won = np.where(np.arange(len(X)) % 3, 1, 0)
+    other = np.where(np.arange(len(X)) == 5, 2, won)
+
+    def main(proc: bsp.Process) -> None:
+        model = glm.LogisticRegression().fit(X, won)
+        for rows in (X, ba.asarray(X)):
+            with pytest.raises(glm.DataError, match="y has label 2; the model was fitted to 0 and 1"):
+                model.score(rows, other)
+            kept = np.where(other == 2, 0.0, 1.0)
+            assert model.score(rows, other, kept) == model.score(rows, won, kept)
+
+    bsp.run(main, nprocs=nprocs)

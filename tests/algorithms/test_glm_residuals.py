@@ -49,6 +49,21 @@ def test_labels_are_0_and_1() -> None:
         model.residuals(X, won, "raw")
 
 
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+def test_responses_that_the_model_cannot_have_are_refused(nprocs: int) -> None:
+    won = np.where(COUNTS > 1, "yes", "no")
+
+    def main(proc: bsp.Process) -> None:
+        counts, classes = glm.PoissonRegression().fit(X, COUNTS), glm.LogisticRegression().fit(X, won)
+        for rows in (X, ba.array(X)):
+            with pytest.raises(glm.DataError, match="y = -1, which of a poisson model must be a count"):
+                counts.residuals(rows, COUNTS - 1)
+            with pytest.raises(glm.DataError, match="y has label 'NO'; the model was fitted to 'no' and 'yes'"):
+                classes.residuals(rows, np.where(won == "no", "NO", won))
+
+    bsp.run(main, nprocs=nprocs)
+
+
 @pytest.mark.parametrize("p", [1, 3])
 def test_residuals_without_values_take_the_supersteps_of_those_with_values(p: int) -> None:
     def main(proc: Any) -> None:

@@ -28,12 +28,15 @@ from bsp.algorithms.glm.data.inputs import (
 from bsp.algorithms.glm.data.table import Table, local_table
 from bsp.algorithms.glm.errors import DataError, agreed, no_column
 from bsp.arrays.procedures import Array, Axis, layout_of, made_of, world
+from bsp.values.payload import is_abstract
 
 if TYPE_CHECKING:
     from bsp.algorithms.glm.estimators import Regression
     from bsp.algorithms.glm.multinomial.estimator import MultinomialRegression
 
     Model: TypeAlias = Regression | MultinomialRegression
+
+Check: TypeAlias = Callable[[np.ndarray, np.ndarray], None]  # of y and weights
 
 
 class Applied(NamedTuple):
@@ -67,11 +70,11 @@ class Applied(NamedTuple):
 
     def summed(
         self, parts: Callable[[np.ndarray, np.ndarray, np.ndarray], list[Any]], y: Any, weights: Any,
-        labels: bool = False, check: Callable[[np.ndarray], None] | None = None,
+        labels: bool = False, check: Check | None = None,
     ) -> Any:  # fmt: skip
         """Return sums over all rows of what `parts` gives for some rows' linear predictor, y and weights.
 
-        labels : y may be of any kind; else numbers.   check : raises DataError for a y that cannot be.
+        labels : y may be of any kind; else numbers.   check : raises DataError for y, with these weights, that cannot be.
         Cost of dealt rows: two supersteps.
         """
         mine, given = self.checked(y, weights, labels, check)
@@ -79,17 +82,17 @@ class Applied(NamedTuple):
         return world().private.allreduce(found) if self.dealt else found
 
     def checked(
-        self, y: Any, weights: Any, labels: bool = False, check: Callable[[np.ndarray], None] | None = None
+        self, y: Any, weights: Any, labels: bool = False, check: Check | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return this process's y and weights, sound on all processes.  Cost of dealt rows: a superstep."""
         mine = self._vector(y, "y")
         mine = np.asarray(mine) if labels else numbers(np.asarray(mine), "y", finite=True)
-        return mine, self.sound(weights, None if check is None else lambda: check(mine))
+        return mine, self.sound(weights, None if check is None else lambda given: check(mine, given))
 
-    def sound(self, weights: Any, check: Callable[[], None] | None = None) -> np.ndarray:
+    def sound(self, weights: Any, check: Callable[[np.ndarray], None] | None = None) -> np.ndarray:
         """Return this process's weights, sound on all processes, or ones.  Cost of dealt rows: a superstep.
 
-        check : raises DataError for what else cannot be.
+        check : raises DataError for what else cannot be, with these weights.
         """
         given = np.ones(len(self.eta)) if weights is None else numbers(self._vector(weights, "sample_weight"), "")
 
@@ -97,7 +100,7 @@ class Applied(NamedTuple):
             if not (np.isfinite(given) & (given >= 0)).all():
                 raise DataError("sample_weight must be finite and 0 or more")
             if check is not None:
-                check()
+                check(given)
 
         if self.dealt:
             agreed(look)
@@ -128,7 +131,8 @@ def whole_vector(value: Any, n: int, what: str) -> np.ndarray:
 def applied(model: Model, X: Any, offset: Any) -> Applied:
     """Return the linear predictor of X's rows, with the layout of the rows.  Collective unless X is whole.
 
-    Cost: nothing of a whole X; of a file or table that of reading it and one superstep.
+    Cost: nothing of a whole X; of a dealt array one superstep; of a file or table that of reading it and one superstep,
+    with an offset one more.   Raises DataError, the same on every process, for numbers that are not finite.
     """
     coding = model._coding
     table = bounds = None
@@ -148,7 +152,7 @@ def applied(model: Model, X: Any, offset: Any) -> Applied:
         if isinstance(coding, FormulaCoding):
             X = _columns(X, [column.name for column in coding.columns])
         model._check_features(X.shape[1], tuple(X.columns) if _named(X) else None)
-        values = numbers(_of_frame(model, X), "X", finite=True)
+        values = numbers(_of_frame(model, X), "X")
     elif isinstance(X, Array) or is_dealt_sparse(X):
         found = matrix_of(X)
         model._check_features(found.shape[1], None)
@@ -159,12 +163,26 @@ def applied(model: Model, X: Any, offset: Any) -> Applied:
         if whole.shape[1] != model.coef_.shape[-1]:
             raise DataError("the model was fitted to a table with columns of text; it takes tables with the same ones")
         values = numbers(whole, "X")
-        check_finite(getattr(values, "data", values) if not isinstance(values, np.ndarray) else values, "X")
+    rows = Applied(values, bounds, table, values)
+    given = None if offset is None else numbers(rows._vector(offset, "offset"), "offset")
+    _check_finite(rows, values if table is None else None, given)
     eta = values @ model.coef_.T + model.intercept_
-    found_rows = Applied(eta, bounds, table, values)
-    if offset is not None:
-        found_rows = found_rows._replace(eta=eta + numbers(found_rows._vector(offset, "offset"), "offset"))
-    return found_rows
+    return rows._replace(eta=eta if given is None else eta + given)
+
+
+def _check_finite(rows: Applied, values: Any, offset: Any) -> None:
+    """Raise DataError for values and an offset that are not finite; of dealt rows on every process."""
+    given = [(each, what) for each, what in ((values, "X"), (offset, "offset")) if each is not None]
+
+    def look() -> None:
+        for each, what in given:
+            if not is_abstract(each):
+                check_finite(each if isinstance(each, np.ndarray) else each.data, what)
+
+    if rows.dealt and given:
+        agreed(look)
+    else:
+        look()
 
 
 def parted(X: Any, *given: Any) -> tuple[Any, ...]:
