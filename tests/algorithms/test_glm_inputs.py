@@ -567,3 +567,48 @@ def test_a_table_format_of_ones_own_is_one_call_of_register(nprocs: int, tmp_pat
         assert "people.pairs: pair " in message and "visits is -2" in message
     finally:
         del files.FORMATS[".pairs"]
+
+
+DAYS = np.arange(12).astype("M8[D]")
+TIMES = {"dates": DAYS, "durations": DAYS - DAYS[3], "NaT": np.where(np.arange(12) == 7, np.datetime64("NaT"), DAYS),
+         "objects": np.array(list(DAYS), object)}  # fmt: skip
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+@pytest.mark.parametrize("kind", TIMES)
+def test_dates_and_durations_are_no_numbers(kind: str, nprocs: int) -> None:
+    rng, times = np.random.default_rng(3), TIMES[kind]
+    X, y = rng.normal(size=(12, 2)), rng.normal(size=12)
+
+    def main(proc: bsp.Process) -> None:
+        model = glm.LinearRegression().fit(X, y)
+        for call in (
+            lambda: model.fit(times[:, None], y), lambda: model.fit(X, times), lambda: model.fit(X, y, times),
+            lambda: model.predict(np.column_stack([times, times])), lambda: model.score(X, times),
+            lambda: model.predict(X, offset=times), lambda: glm.LogisticRegression().fit(X, times),
+        ):  # fmt: skip
+            with pytest.raises(glm.DataError, match=r"has (datetime|timedelta)64\[D\], neither numbers nor texts"):
+                call()
+
+    bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+def test_masked_elements_are_refused_and_a_mask_of_nothing_is_none(nprocs: int) -> None:
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(12, 2)), rng.normal(size=12)
+    some = np.ma.masked_array(y, np.arange(12) == 10)
+
+    def main(proc: bsp.Process) -> None:
+        model = glm.LinearRegression().fit(X, y)
+        known = model.coef_.tobytes()
+        for call in (
+            lambda: model.fit(np.ma.masked_array(X, X > 1), y), lambda: model.fit(X, some),
+            lambda: model.fit(X, y, some), lambda: model.fit(X, y, absorb=some), lambda: model.score(X, some),
+            lambda: model.predict(np.ma.masked_array(X, X > 1)),
+        ):  # fmt: skip
+            with pytest.raises(glm.DataError, match="has masked elements: leave such rows out"):
+                call()
+        assert model.fit(np.ma.masked_array(X), np.ma.masked_array(y)).coef_.tobytes() == known
+
+    bsp.run(main, nprocs=nprocs)

@@ -104,11 +104,18 @@ def whole_matrix(X: Any) -> Any:
         if found.dtype.kind == "c":
             raise DataError("Complex data not supported")
     else:
-        found = as_array(X)
+        found = unmasked(X, "X")
         if found.dtype.kind == "c":
             raise DataError("Complex data not supported")
     _check_shape(found.shape)
     return found
+
+
+def unmasked(value: Any, what: str) -> Any:
+    """Return a value as an array.  Raises DataError for masked elements, which an array has no place for."""
+    if np.ma.is_masked(value):
+        raise DataError(f"{what} has masked elements: leave such rows out, or replace them by numbers, .filled(...)")
+    return as_array(value)
 
 
 def _check_shape(shape: tuple[int, ...]) -> None:
@@ -147,17 +154,31 @@ def _in_rows(layout: Layout) -> bool:
 def numbers(values: Any, what: str, finite: bool = False) -> Any:
     """Return values as float64 in C order, or CSR of them; the same memory if they are that already.
 
-    Raises DataError if they are complex, or with `finite` missing or infinite; TypeError or ValueError if they are no
-    numbers.
+    Raises DataError if they are complex, texts or times, or with `finite` missing or infinite; TypeError or ValueError
+    if they are no numbers.
     """
     if is_sparse(values):
         return values.astype(np.float64)
     if values.dtype.kind in "SU":
         raise DataError(f"{what} has texts; it needs numbers (texts are coded in columns of files and data frames)")
+    check_no_times(values, what)
     found = as_array(values).astype(np.float64, order="C", copy=False)
     if finite:
         check_finite(found, what)
     return found
+
+
+def check_no_times(values: Any, what: str) -> None:
+    """Raise DataError for dates and durations, which NumPy would take for numbers of their units."""
+    kind = values.dtype
+    if kind.kind == "O":
+        times = (each.dtype for each in np.ravel(values) if isinstance(each, (np.datetime64, np.timedelta64)))
+        kind = next(times, kind)
+    if kind.kind in "mM":
+        raise DataError(
+            f"{what} has {kind}, neither numbers nor texts: divide a duration by a unit, as "
+            "np.timedelta64(1, 'D'), and take a date as one since another"
+        )
 
 
 def check_finite(values: np.ndarray, what: str) -> None:
@@ -187,7 +208,7 @@ def vector_of(value: Any, bounds: np.ndarray, what: str) -> Any:
         (node,) = computed(relaid(node, line_layout(bounds.tolist())))
         block = node.value.get((here.pid,))
         return here.empty((0,), node.kind.dtype) if block is None else block
-    found = as_array(value)
+    found = unmasked(value, what)
     if found.ndim == 2 and found.shape[1] == 1 and what == "y":
         found = column_vector(found)
     _check_length(found.shape, n, what)

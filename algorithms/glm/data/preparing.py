@@ -13,7 +13,7 @@ import numpy as np
 
 from bsp.algorithms.glm.data.coding import Coding, coding_of
 from bsp.algorithms.glm.data.formulas import Formula, FormulaCoding, coding_by, is_formula, read_formula, response_of
-from bsp.algorithms.glm.data.inputs import is_frame, matrix_of, numbers, opened, part_of, vector_of
+from bsp.algorithms.glm.data.inputs import check_no_times, is_frame, matrix_of, numbers, opened, part_of, vector_of
 from bsp.algorithms.glm.data.responses import LabelFacts, check_weights, classes_of, facts_of, shares
 from bsp.algorithms.glm.data.table import Table
 from bsp.algorithms.glm.errors import DataError, agreed
@@ -237,6 +237,7 @@ def _numeric(vectors: Given) -> tuple[Any, Any, Any, Any]:
 def _response(values: Any) -> tuple[np.ndarray, bool]:
     """Return y as numbers or as texts, and whether it has texts."""
     found = np.asarray(values)
+    check_no_times(found, "y")
     if found.dtype.kind in "SU" or (found.dtype.kind == "O" and any(isinstance(each, str) for each in found)):
         return found, True
     if found.dtype.kind == "O" and len(found) and all(isinstance(each, (bool, np.bool_)) for each in found):
@@ -251,7 +252,10 @@ def _response(values: Any) -> tuple[np.ndarray, bool]:
 def _labels(values: Any, what: str) -> np.ndarray:
     """Return labels of which equal ones have equal texts.  Raises DataError if a row has none."""
     found = np.asarray(values)
-    if found.dtype.kind in "fO" and any(label is None or label != label for label in found.tolist()):
+    gone = np.isnat(found).any() if found.dtype.kind in "mM" else False
+    if found.dtype.kind in "fO":
+        gone = any(label is None or label != label for label in found.tolist())
+    if gone:
         raise DataError(f"{what} has missing labels: each row is in one")
     if found.dtype.kind == "O":
         return np.array([_text(label) for label in found.tolist()], str)

@@ -15,6 +15,7 @@ from bsp.algorithms.glm.data.coding import Coding, complete
 from bsp.algorithms.glm.data.formulas import FormulaCoding
 from bsp.algorithms.glm.data.inputs import (
     check_finite,
+    check_no_times,
     is_dealt_sparse,
     is_frame,
     is_path,
@@ -22,6 +23,7 @@ from bsp.algorithms.glm.data.inputs import (
     numbers,
     opened,
     part_of,
+    unmasked,
     vector_of,
     whole_matrix,
 )
@@ -74,7 +76,7 @@ class Applied(NamedTuple):
     ) -> Any:  # fmt: skip
         """Return sums over all rows of what `parts` gives for some rows' linear predictor, y and weights.
 
-        labels : y may be of any kind; else numbers.   check : raises DataError for y, with these weights, that cannot be.
+        labels : y may be of any kind; else numbers.   check : raises DataError for y, of such weights, that cannot be.
         Cost of dealt rows: two supersteps.
         """
         mine, given = self.checked(y, weights, labels, check)
@@ -86,7 +88,9 @@ class Applied(NamedTuple):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return this process's y and weights, sound on all processes.  Cost of dealt rows: a superstep."""
         mine = self._vector(y, "y")
-        mine = np.asarray(mine) if labels else numbers(np.asarray(mine), "y", finite=True)
+        mine = np.asarray(mine)
+        check_no_times(mine, "y")
+        mine = mine if labels else numbers(mine, "y", finite=True)
         return mine, self.sound(weights, None if check is None else lambda given: check(mine, given))
 
     def sound(self, weights: Any, check: Callable[[np.ndarray], None] | None = None) -> np.ndarray:
@@ -118,7 +122,7 @@ class Applied(NamedTuple):
 
 def whole_vector(value: Any, n: int, what: str) -> np.ndarray:
     """Return all of a vector of n elements.  Raises DataError for another shape."""
-    found = np.asarray(value)
+    found = np.asarray(unmasked(value, what))
     if not found.ndim:
         raise DataError(f"{what} is {value!r}: it must be a vector of {n} elements")
     if found.ndim == 2 and found.shape[1] == 1:
