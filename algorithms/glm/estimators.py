@@ -156,7 +156,7 @@ class Regression(Conventions):
             Parquet, .npy, HDF5, Zarr.  `read_table(path, missing="drop")` leaves out rows with missing values, which
             are a DataError otherwise.
         y : (n,).  With a table (file or data frame) it may be the name of a column, as may the others; X is then the
-            columns that are not named.  Columns of text get treatment coding.  With a table it may also be a formula,
+            columns that are not named.  Columns of texts or categories get treatment coding.  y may also be a formula,
             "mdvis ~ log(disea + 1) + C(hlthp) + idp:fmde": see `data.formulas`.
         sample_weight : (n,), multiplies a row's share of the objective.   offset : (n,), added to the linear predictor.
         trials : (n,), for a binomial family: y then counts the successes.

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas
 import pytest
+import statsmodels.formula.api as smf
 from scipy import sparse
 
 import bsp
@@ -612,3 +613,38 @@ def test_masked_elements_are_refused_and_a_mask_of_nothing_is_none(nprocs: int) 
         assert model.fit(np.ma.masked_array(X), np.ma.masked_array(y)).coef_.tobytes() == known
 
     bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["numbers", "ordered", "texts"])
+def test_categories_are_levels_in_their_order(kind: str, nprocs: int) -> None:
+    """Columns and formulas are those of statsmodels, whose reference is the first category."""
+    rng = np.random.default_rng(11)
+    values = np.array(["low", "mid", "high"])[np.arange(30) % 3] if kind == "texts" else np.arange(30) % 3 * 9 + 2
+    order = ["low", "mid", "high"] if kind == "texts" else [11, 2, 20] if kind == "ordered" else None
+    grades = pandas.Categorical(values, order, ordered=kind == "ordered")
+    frame = pandas.DataFrame({"y": rng.normal(size=30), "a": rng.normal(size=30), "grade": grades})
+    known = smf.ols("y ~ grade + a", frame).fit()
+    names = [f"grade[{level}]" for level in grades.categories[1:]]
+
+    def main(proc: bsp.Process) -> None:
+        plain = glm.LinearRegression().fit(frame, "y")
+        for model, own in ((plain, ("a", *names)), (glm.LinearRegression().fit(frame, "y ~ grade + a"), None)):
+            estimates = dict(zip(model.summary().names, np.append(model.intercept_, model.coef_), strict=True))
+            assert own is None or tuple(estimates)[1:] == own
+            found = [estimates.get(name, estimates.get(name.replace("T.", ""))) for name in known.params.index[1:]]
+            np.testing.assert_allclose(found, known.params.to_numpy()[1:], rtol=1e-9)
+            np.testing.assert_allclose(model.predict(frame[["a", "grade"]]), known.fittedvalues, rtol=1e-9)
+            assert model.solution_.df_resid == known.df_resid
+
+    bsp.run(main, nprocs=nprocs)
+
+
+def test_categories_of_numbers_are_numbers_where_numbers_are_needed() -> None:
+    frame = people()
+    given = frame.assign(visits=pandas.Categorical(frame["visits"]), late=pandas.Categorical(frame["visits"] > 1))
+    known = glm.PoissonRegression().fit(frame[["age", "visits"]], "visits").coef_
+    for y in ("visits", "visits ~ age"):
+        model = glm.PoissonRegression().fit(given[["age", "visits"]], y)
+        np.testing.assert_allclose(model.coef_, known, rtol=1e-9)
+    assert glm.LogisticRegression().fit(given[["age", "late"]], "late").classes_.dtype == bool

@@ -1,7 +1,7 @@
 """Coding of columns as a matrix: numbers as they are, texts by treatment coding, clear errors for the rest.
 
 A column of m texts becomes m - 1 columns of 0 and 1, named "region[south]".  The others are compared with the level
-that is left out: the first in sorted order, or the one that was asked for.
+that is left out: the first in sorted order, or of a data frame's categories, or the one that was asked for.
 """
 
 from __future__ import annotations

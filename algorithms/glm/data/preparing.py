@@ -15,7 +15,7 @@ from bsp.algorithms.glm.data.coding import Coding, coding_of
 from bsp.algorithms.glm.data.formulas import Formula, FormulaCoding, coding_by, is_formula, read_formula, response_of
 from bsp.algorithms.glm.data.inputs import check_no_times, is_frame, matrix_of, numbers, opened, part_of, vector_of
 from bsp.algorithms.glm.data.responses import LabelFacts, check_weights, classes_of, facts_of, shares
-from bsp.algorithms.glm.data.table import Table
+from bsp.algorithms.glm.data.table import Table, plain_columns
 from bsp.algorithms.glm.errors import DataError, agreed
 from bsp.algorithms.glm.families import Family
 from bsp.algorithms.glm.problem import Rows, product
@@ -72,6 +72,8 @@ def prepared(X: Any, given: Given, family: Family, classes: int, intercept: bool
     """
     if given.y is None:
         raise DataError("this model requires y to be passed, but the target y is None")
+    if is_frame(X):  # what is no column of X needs numbers
+        X = plain_columns(X, [name.split("~")[0].strip() for name in _named(given)])
     data = opened(X)
     formula = None
     if isinstance(data, Table) and is_formula(given.y):

@@ -31,8 +31,8 @@ _UNNAMED = re.compile(r"Unnamed: \d+(\.\d+)?|__index_level_\d+__")  # by pandas,
 class Table:
     """The rows of a table that one process has; those of all processes in pid order are the table.
 
-    names : of the columns.   levels : of each column the texts that codes stand for, sorted; None: numbers.  Both are
-        the same on every process.
+    names : of the columns.   levels : of each column the texts that codes stand for, sorted, or in the order of a data
+        frame's categories; None: numbers.  Both are the same on every process.
     chunks : the rows, some thousand at a time, by column: float64 with NaN for what is missing, or codes with -1.
     counts : rows on each process.
     source : its name in messages.  place : returns where a row of this process is, in words: "line 17".
@@ -103,12 +103,18 @@ def read_table(
 
 
 def frame_table(frame: Any) -> Table:
-    """Return a pandas data frame, the same on every process, as a table: each process takes its rows.  Collective."""
+    """Return a pandas data frame, the same on every process, as a table: each process takes its rows.  Collective.
+
+    Categorical columns are columns of texts, though their categories are numbers; their levels are in that order.
+    """
     names = tuple(map(str, frame.columns))
     _check_names("the data frame", names)
     here = world()
     cuts = cuts_of(len(frame), here.nprocs)
-    return _agreed("the data frame", _Frame(frame, names, slice(cuts[here.pid], cuts[here.pid + 1])))
+    categories = [categories_of(frame.iloc[:, k]) for k in range(len(names))]
+    order = {k: [str(each).strip() for each in some] for k, some in enumerate(categories) if some is not None}
+    part = _Frame(frame, names, slice(cuts[here.pid], cuts[here.pid + 1]))
+    return _agreed("the data frame", part, [names[k] for k in order], order=order)
 
 
 def local_table(frame: Any) -> Table:
@@ -123,6 +129,22 @@ def local_table(frame: Any) -> Table:
         raise DataError(f"Input X contains NaN: values are missing in column {names[gone[0]]!r}")
     levels = tuple(None if each is None else tuple(each) for each in found.levels)
     return Table(names, levels, found.chunks, (len(frame),), "the data frame", part.place)
+
+
+def categories_of(values: Any) -> Any:
+    """Return the categories of a categorical column of a data frame, in order; None of another column."""
+    return getattr(values.dtype, "categories", None)
+
+
+def plain_columns(frame: Any, names: Collection[str]) -> Any:
+    """Return a data frame in which the columns of these names are numbers if they are categories of numbers."""
+    for name in names:
+        if list(frame.columns).count(name) != 1 or (categories := categories_of(frame[name])) is None:
+            continue
+        if getattr(categories.dtype, "kind", "O") in "biuf":
+            whole = not frame[name].isna().any()
+            frame = frame.assign(**{name: frame[name].astype(categories.dtype if whole else object)})
+    return frame
 
 
 def is_frame(value: Any) -> bool:
@@ -193,8 +215,10 @@ class _Frame:
 
 
 def _numbers(values: Any) -> np.ndarray | None:
-    """Return a column of a data frame as float64; None if it has texts."""
+    """Return a column of a data frame as float64; None if it has texts or categories."""
     kind = values.dtype
+    if categories_of(values) is not None:
+        return None
     if getattr(kind, "kind", "O") == "c":
         raise DataError("Complex data not supported")
     if getattr(kind, "kind", "O") in "biuf":
@@ -225,11 +249,13 @@ def _read(source: str, part: TableRows, texts: set[int]) -> Columns:
 
 
 def _agreed(
-    source: str, part: TableRows, categorical: Sequence[str] = (), kept: Collection[str] | None = None
-) -> Table:
+    source: str, part: TableRows, categorical: Sequence[str] = (), kept: Collection[str] | None = None,
+    order: Mapping[int, Sequence[str]] | None = None,
+) -> Table:  # fmt: skip
     """Read this process's rows and agree on the columns with all processes.  One superstep, two if there are texts.
 
     categorical : columns that are read as texts.   kept : of a file, columns that stay though they have no name.
+    order : by column the texts in their order, where they are not to be sorted.
     """
     found: list[Columns] = []
 
@@ -265,7 +291,7 @@ def _agreed(
         mine = again
     if not mine.rows:
         mine = Columns([], mine.levels)
-    levels = _numbered(source, names, mine, sorted(texts)) if texts else {}
+    levels = _numbered(source, names, mine, sorted(texts), order or {}) if texts else {}
     table = Table(
         names, tuple(levels.get(k) for k in range(len(names))), mine.chunks, counts, source, part.place, notes=notes
     )
@@ -375,13 +401,16 @@ def _counts_up(told: Sequence[Spelt], counts: Sequence[int]) -> bool:
     return starts in ({0.0}, {1.0})
 
 
-def _numbered(source: str, names: tuple[str, ...], mine: Columns, texts: Sequence[int]) -> dict[int, tuple[str, ...]]:
-    """Agree on the sorted levels of columns of texts, and recode this process's values.  One superstep."""
+def _numbered(
+    source: str, names: tuple[str, ...], mine: Columns, texts: Sequence[int], order: Mapping[int, Sequence[str]]
+) -> dict[int, tuple[str, ...]]:
+    """Agree on the levels of columns of texts, sorted or in order, and recode this process's values.  One superstep."""
     own = [list(mine.levels[k] or ()) for k in texts]
     told = world().private.allgather([levels[: MOST_LEVELS + 1] for levels in own])
     agreed_levels = {}
     for place, k in enumerate(texts):
-        found = tuple(sorted(set().union(*(levels[place] for levels in told))))
+        every = set().union(*(levels[place] for levels in told))
+        found = tuple([each for each in dict.fromkeys(order[k]) if each in every] if k in order else sorted(every))
         if len(found) > MOST_LEVELS:
             raise DataError(f"{source}: column {names[k]!r} has more than {MOST_LEVELS} different texts; exclude it")
         number = {level: code for code, level in enumerate(found)}
