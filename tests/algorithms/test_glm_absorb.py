@@ -90,6 +90,28 @@ def test_a_column_that_the_effects_explain_is_left_out_by_name() -> None:
     assert len(notes) == 2 and notes[0].startswith("column x3")
 
 
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+@pytest.mark.parametrize("family", ["gaussian", "poisson"])
+def test_where_no_column_is_left_the_fit_is_that_of_the_effects(family: str, nprocs: int) -> None:
+    y = Y if family == "gaussian" else np.round(np.abs(Y - Y.mean()))
+
+    def main(proc: bsp.Process) -> Any:
+        return glm.GLM(family).fit(np.sqrt(FIRM + 1.0)[:, None], y, absorb=FIRM)
+
+    found, known = bsp.run(main, nprocs=nprocs)[0], glm.GLM(family, tol=1e-12).fit(dummies([FIRM]), y)
+    assert (found.coef_, found.converged_, found.solution_.df_resid) == ([0.0], True, known.solution_.df_resid)
+    assert np.isnan(found.standard_errors_).all()
+    assert_allclose(found.deviance_, known.deviance_, rtol=1e-9)
+    assert "column x0 is explained by the absorbed effects: it is left out" in str(found.summary())
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+def test_a_label_for_each_row_leaves_nothing(nprocs: int) -> None:
+    found = fitted(nprocs, absorb=np.arange(N))
+    assert found.coef_.tolist() == [0.0] * 3 and np.isnan(found.standard_errors_).all()
+    assert f"{N} rows for {N} coefficients: nothing is left to estimate a dispersion by" in found.summary().notes
+
+
 def test_a_chain_of_labels_is_absorbed_too() -> None:
     """Labels that are barely connected, for which alternating projections alone would take thousands of sweeps."""
     n = 400

@@ -349,3 +349,15 @@ def test_labels_of_no_class_are_not_scored(nprocs: int) -> None:
             assert model.score(rows, other, kept) == model.score(rows, won, kept)
 
     bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+def test_columns_of_zeros_alone_have_coefficients_of_0(nprocs: int) -> None:
+    y = np.arange(1.0, 9.0)
+
+    def main(proc: bsp.Process) -> list[glm.LinearRegression]:
+        solvers = "newton", "coordinate", "lbfgs"
+        return [glm.LinearRegression(fit_intercept=False, solver=each).fit(np.zeros((8, 2)), y) for each in solvers]
+
+    for model in bsp.run(main, nprocs=nprocs)[0]:
+        assert (model.coef_.tolist(), model.converged_, model.deviance_) == ([0.0, 0.0], True, y @ y)

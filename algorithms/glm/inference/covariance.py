@@ -159,7 +159,8 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
         enough = df_resid > 0
         dispersion = fit.chi2 / df_resid if enough else np.nan
         if not enough:
-            notes += (f"{of.n_rows:g} rows for {len(kept)} coefficients: nothing is left to estimate a dispersion by",)
+            count = len(kept) + absorbed.parameters
+            notes += (f"{of.n_rows:g} rows for {count} coefficients: nothing is left to estimate a dispersion by",)
     elif covariance is not None and not state.separated:
         note = dispersion_note(of, fit.chi2, df_resid)
         notes += () if note is None else (note,)

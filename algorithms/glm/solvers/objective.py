@@ -137,10 +137,10 @@ class Objective:
         return found
 
     def norm(self, point: ObjectivePoint, units: np.ndarray, kept: Any = slice(None)) -> Any:
-        """Return `Solution.gradient_norm`, over the columns that are not left out.
+        """Return `Solution.gradient_norm`, over the columns that are not left out; there may be none.
 
         0 where the null model leaves nothing but rounding, for then a gradient is rounding too.
         """
         if self.of.is_exact:
             return np.zeros(())
-        return np.max((np.abs(self.slope(point)) / units)[kept])
+        return np.max((np.abs(self.slope(point)) / units)[kept], initial=0.0)
