@@ -162,10 +162,14 @@ def _refuse(rows: RowBlocks, dtype: DType, method: str, name: str) -> NoReturn:
         "cholesky": methods.NEAR, "cholesky2": methods.cholesky_limit(n, dtype),
         "indirect": methods.indirect_limit(n, dtype),
     }[method]  # fmt: skip
+    kappa = methods.condition(r, scaled=True)
+    why = f"about {limit:.1e} is the most for {n} columns of {dtype};"
+    if not kappa > limit:  # not too much; then it is the numbers themselves, as in `_auto`
+        far = "A·R⁻¹ is not near to orthogonal" if method == "indirect" else "AᴴA leaves the range of numbers"
+        why = f"that is not too much, but {far}: divide A by its largest element, or"
     raise LinAlgError(
         f"{name}: method={method!r} cannot make Q orthogonal: with its columns scaled to length 1 A has condition "
-        f"{methods.condition(r, scaled=True):.1e}; about {limit:.1e} is the most for {n} columns of {dtype}; "
-        "take method='auto' or 'direct'"
+        f"{kappa:.1e}; {why} take method='auto' or 'direct'"
     )
 
 

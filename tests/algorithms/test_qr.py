@@ -287,6 +287,15 @@ def test_a_method_that_cannot_do_it_names_the_condition(nprocs: int) -> None:
         run_qr(pieces_of(a, nprocs), "indirect")
 
 
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+@pytest.mark.parametrize("method", ["cholesky", "cholesky2"])
+@pytest.mark.parametrize("scale", [1e200, 1e-200])
+def test_a_method_whose_squares_are_no_numbers_names_that(scale: float, method: str, nprocs: int) -> None:
+    a = study.of_condition(400, 3, 1.5) * scale
+    with pytest.raises(LinAlgError, match=r"condition 1\.\de\+00; that is not too much, but AᴴA leaves the range"):
+        run_qr(pieces_of(a, nprocs), method)
+
+
 @pytest.mark.parametrize("method", ["auto", *METHODS])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("nprocs", [1, 3])
