@@ -20,7 +20,8 @@ from bsp.algorithms.glm.data.preparing import Given
 from bsp.algorithms.glm.data.table import Table, read_table
 from bsp.algorithms.glm.errors import no_column
 from bsp.algorithms.glm.estimators import GLM, Regression
-from bsp.algorithms.glm.families import family_names
+from bsp.algorithms.glm.families import FAMILIES, family_names
+from bsp.algorithms.glm.families.family import known_family
 from bsp.algorithms.glm.inference.diagnosis import Diagnosis, diagnosis
 from bsp.algorithms.glm.inference.report import page
 from bsp.algorithms.glm.inference.summary import Summary
@@ -188,6 +189,8 @@ def _fitted(options: argparse.Namespace) -> tuple[GLM | MultinomialRegression, S
 
 
 def _regression(options: argparse.Namespace) -> GLM:
+    if not known_family(options.family):
+        raise ValueError(f"family={options.family!r}: one of {', '.join((*FAMILIES, *_CLASSES))}")
     return GLM(
         options.family, options.alpha, options.l1_ratio, options.solver,
         not options.no_intercept, options.tol, options.max_iter, _robust(options),

@@ -264,6 +264,8 @@ class Regression(Conventions):
 
     def likelihood_ratio_test(self, reduced: Regression) -> HypothesisTest:
         """Test that a fit to some of this one's columns is as good: see `hypotheses.likelihood_ratio`."""
+        if not isinstance(reduced, Regression):
+            raise TypeError(f"reduced={reduced!r:.60}: it is a model that was fitted to some of this one's columns")
         return likelihood_ratio(self.summary(), reduced.summary())
 
     # ---------------------------------------------------------------------------- predicting

@@ -246,7 +246,13 @@ def test_bad_labels_are_one_clear_error(family: str, robust: Any, absorb: Any, m
 def test_values_that_are_no_numbers_and_sparse_rows_are_refused() -> None:
     import scipy.sparse
 
-    with pytest.raises(glm.DataError, match="absorb= needs finite X"):
-        fitted(3, rows=np.where(np.arange(N)[:, None] == 8, np.nan, X), absorb=FIRM)
+    for nprocs in (1, 2, 3):
+        for place in (8, N - 2):
+            wrong = X.copy()
+            wrong[place, 1] = np.nan
+            with pytest.raises(glm.DataError, match=f"row {place}: column 'x1' holds NaN"):
+                fitted(nprocs, rows=wrong, absorb=FIRM)
+            with pytest.raises(glm.DataError, match=f"row {place}: weight = -1.0, which must be"):
+                fitted(nprocs, np.where(np.arange(N) == place, -1.0, 1.0), absorb=FIRM)
     with pytest.raises(ValueError, match="absorb= needs a dense X"):
         fitted(1, rows=scipy.sparse.csr_matrix(X), absorb=FIRM)

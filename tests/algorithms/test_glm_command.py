@@ -104,7 +104,7 @@ MISTAKES = {
     "--target y --exclude y": "--exclude y: the column is needed",
     "--target y --weights y": "column 'y' is given two roles",
     "--target y --family poison": "family='poison': one of binomial, gamma, gaussian, inverse-gaussian, "
-    "negative-binomial, poisson, quasi-poisson, quasi-binomial, tweedie",
+    "negative-binomial, poisson, quasi-poisson, quasi-binomial, tweedie, multinomial",
     "--target y --family tweedie:2.5": "family='tweedie:2.5': power=2.5: between 1 and 2",
     "--target y --family tweedie:1.5:logit": "family='tweedie:1.5:logit': family 'tweedie' has no link 'logit': one of",
     "--target y --family poisson:3:log": "family='poisson:3:log': poisson[:log|identity]",

@@ -80,6 +80,14 @@ def test_tests_that_cannot_be_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=says):
             full.likelihood_ratio_test(reduced)
+    for value, says in (
+        ([1, 2], r"value has shape \(2,\): a number, or one for each of 1 restrictions"),
+        ("a", "value is 'a'; it takes numbers"), (np.nan, "value is nan: it must be finite"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=says):
+            model.wald_test("x0", value=value)
+    with pytest.raises(TypeError, match="reduced=3: it is a model that was fitted"):
+        model.likelihood_ratio_test(3)
     with pytest.raises(ValueError, match="no covariance"):
         fit("poisson", alpha=0.1).wald_test("x0")
     repeated = bsp.run(lambda proc: glm.GLM("poisson").fit(X[:, [0, 1, 0]], COUNTS), nprocs=2)[0]

@@ -210,6 +210,33 @@ def test_what_only_one_process_can_see_is_everybodys_error() -> None:
     assert "row 6: weight = -1" in raised(4, lambda: glm.LinearRegression().fit(X, np.arange(8.0), weights))
 
 
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+@pytest.mark.parametrize("weight", [np.nan, -1.0])
+def test_weights_that_are_all_impossible_are_named(weight: float, nprocs: int) -> None:
+    X, y = np.arange(8.0)[:, None], np.arange(8.0)
+    for model, target in ((glm.LinearRegression(), y), (glm.LogisticRegression(), y > 3)):
+        said = raised(nprocs, lambda model=model, target=target: model.fit(X, target, np.full(8, weight)))
+        assert f"row 0: weight = {weight}, which must be finite and 0 or more" in said
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+def test_missing_values_of_data_frames_are_told_with_what_leaves_them_out(nprocs: int) -> None:
+    """Rows of arrays and data frames are counted alike."""
+    frame = people().assign(visits=lambda frame: frame["visits"].astype(float))
+    frame.loc[2, "age"] = np.nan
+    said = raised(nprocs, lambda: glm.PoissonRegression().fit(frame, "visits"))
+    assert "values are missing: 'age' 1 (first: row 2); dropna() leaves such rows out" in said
+    rows, y = frame[["age"]].to_numpy(), frame["visits"].to_numpy()
+    assert "row 2: column 'x0' holds NaN" in raised(nprocs, lambda: glm.PoissonRegression().fit(rows, y))
+    clean = frame.dropna()
+
+    def predicted() -> None:
+        model = glm.PoissonRegression().fit(clean, "visits")
+        model.predict(clean.drop(columns="visits").assign(region=None))
+
+    assert "values are missing: column 'region' has none" in raised(nprocs, predicted)
+
+
 def test_a_classifier_needs_two_classes() -> None:
     X = np.arange(6.0)[:, None]
     classifier = glm.LogisticRegression()

@@ -58,6 +58,8 @@ def test_responses_that_the_model_cannot_have_are_refused(nprocs: int) -> None:
         for rows in (X, ba.array(X)):
             with pytest.raises(glm.DataError, match="y = -1, which of a poisson model must be a count"):
                 counts.residuals(rows, COUNTS - 1)
+            with pytest.raises(glm.DataError, match=r"y should be a 1d array, got an array of shape \(150, 2\)"):
+                counts.residuals(rows, np.column_stack([COUNTS, COUNTS]))
             with pytest.raises(glm.DataError, match="y has label 'NO'; the model was fitted to 'no' and 'yes'"):
                 classes.residuals(rows, np.where(won == "no", "NO", won))
 

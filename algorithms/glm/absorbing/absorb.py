@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from bsp.algorithms.glm.absorbing.cost import of_solve_absorbing
 from bsp.algorithms.glm.absorbing.levels import Levels
 from bsp.algorithms.glm.absorbing.linear import solve_within
 from bsp.algorithms.glm.absorbing.reweighted import solve_reweighted
-from bsp.algorithms.glm.errors import DataError, agreed
-from bsp.algorithms.glm.problem import Model, Rows, Solution, product
+from bsp.algorithms.glm.problem import Model, Rows, Solution
 from bsp.algorithms.glm.solvers.newton import Progress
+from bsp.algorithms.glm.solvers.survey import nonfinite, say_wrong, wrong_row
 from bsp.arrays.procedures import world
 from bsp.declared import declares
 
@@ -59,14 +57,9 @@ def solve_absorbing(
     each column of labels.
     """
     proc = world().private
-    weights = product(rows.weights, rows.frequencies)
-
-    def look() -> None:
-        sound = [rows.y, rows.X, *(each for each in (rows.offset, weights) if each is not None)]
-        if not all(np.isfinite(each).all() for each in sound) or (weights is not None and (weights < 0).any()):
-            raise DataError("absorb= needs finite X, y and offset, and finite weights, 0 or more")
-
-    agreed(look)
+    columns = rows.names or tuple(f"x{j}" for j in range(rows.X.shape[1]))
+    found = [each for each in (wrong_row(rows, model.family), nonfinite(rows.X, columns)) if each is not None]
+    say_wrong(proc, len(rows.y), min(found, default=None, key=lambda each: each[0]))
     labels = [Levels(proc, each) for each in rows.absorb]
     solver = solve_within if model.family.linear else solve_reweighted
     solution, absorbed, notes = solver(rows, model, labels, names, progress)

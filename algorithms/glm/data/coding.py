@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bsp.algorithms.glm.data.table import Table
+from bsp.algorithms.glm.data.table import FRAME, Table
 from bsp.algorithms.glm.errors import DataError, agreed
 from bsp.arrays.files import Chunk
 from bsp.arrays.procedures import world
@@ -105,7 +105,8 @@ def coding_of(table: Table, columns: Sequence[str], others: Sequence[str]) -> tu
     told = agreed(look)
     facts = {k: [each[place] for _, each in told] for place, k in enumerate(used)}
     if table.missing == "error":
-        _check_missing(table, facts, "read_table(..., missing='drop'), or --missing drop, leaves such rows out")
+        leaves = "dropna()" if table.source == FRAME else "read_table(..., missing='drop'), or --missing drop,"
+        _check_missing(table, facts, f"{leaves} leaves such rows out")
     rows, left = sum(table.counts), sum(count for count, _ in told)
     if not left:
         raise DataError(f"{table.source}: every row has a missing value; exclude the columns that have most of them")
@@ -209,6 +210,8 @@ def recoded(table: Table, column: Coded) -> np.ndarray | None:
         raise DataError(f"{table.source}: column {column.name!r} has texts; the model was fitted to numbers")
     if column.levels is None:
         return None
+    if levels is None and all(np.isnan(chunk[table.column(column.name)]).all() for chunk in table.chunks):
+        raise DataError(f"{table.source}: values are missing: column {column.name!r} has none")
     number = {level: k for k, level in enumerate(column.levels)} | {column.reference: -1}
     for level in levels or ():
         if level not in number:

@@ -200,7 +200,7 @@ def vector_of(value: Any, bounds: np.ndarray, what: str) -> Any:
     if is_path(value):
         value = load(value)
     if isinstance(value, Array):
-        _check_length(value.shape, n, what)
+        check_length(value.shape, n, what)
         (node,) = computed(node_of(value))
         whole = known(node)
         if whole is not None:
@@ -211,11 +211,12 @@ def vector_of(value: Any, bounds: np.ndarray, what: str) -> Any:
     found = unmasked(value, what)
     if found.ndim == 2 and found.shape[1] == 1 and what == "y":
         found = column_vector(found)
-    _check_length(found.shape, n, what)
+    check_length(found.shape, n, what)
     return found[own]
 
 
-def _check_length(shape: tuple[int, ...], n: int, what: str) -> None:
+def check_length(shape: tuple[int, ...], n: int, what: str) -> None:
+    """Raise DataError if an array of this shape is no vector with an element for each of n rows."""
     if len(shape) != 1:
         raise DataError(f"{what} should be a 1d array, got an array of shape {tuple(shape)} instead.")
     if shape[0] != n:

@@ -12,7 +12,7 @@ from bsp.algorithms.glm.errors import DataError
 class LabelFacts(NamedTuple):
     """One process's labels and weights, from which all processes decide the classes."""
 
-    weighted: bool  # whether a row has a weight and a frequency above 0
+    weighted: bool  # whether a row has a weight and a frequency that are not 0; the solver looks at what they are
     labels: list[Any]  # the first few, sorted; of numbers none
     present: list[Any]  # those of rows with a weight
 
@@ -22,7 +22,7 @@ def facts_of(values: np.ndarray, weights: np.ndarray | None, most: int) -> Label
 
     most : different labels that there may be; 0: they are numbers.
     """
-    some = values if weights is None else values[weights > 0]
+    some = values if weights is None else values[weights != 0]
     if not most:
         return LabelFacts(bool(some.size), [], [])
     if values.dtype.kind == "f" and (values != np.round(values)).any():

@@ -23,6 +23,7 @@ from bsp.arrays.procedures import world
 from bsp.cost.units import counted
 from bsp.values.payload import cuts_of
 
+FRAME = "the data frame"  # the source of a table that is one
 MOST_LEVELS = 1000  # different texts in a column that is coded
 _UNNAMED = re.compile(r"Unnamed: \d+(\.\d+)?|__index_level_\d+__")  # by pandas, of columns without a name and indices
 
@@ -108,13 +109,13 @@ def frame_table(frame: Any) -> Table:
     Categorical columns are columns of texts, though their categories are numbers; their levels are in that order.
     """
     names = tuple(map(str, frame.columns))
-    _check_names("the data frame", names)
+    _check_names(FRAME, names)
     here = world()
     cuts = cuts_of(len(frame), here.nprocs)
     categories = [categories_of(frame.iloc[:, k]) for k in range(len(names))]
     order = {k: [str(each).strip() for each in some] for k, some in enumerate(categories) if some is not None}
     part = _Frame(frame, names, slice(cuts[here.pid], cuts[here.pid + 1]))
-    return _agreed("the data frame", part, [names[k] for k in order], order=order)
+    return _agreed(FRAME, part, [names[k] for k in order], order=order)
 
 
 def local_table(frame: Any) -> Table:
@@ -128,7 +129,7 @@ def local_table(frame: Any) -> Table:
     if gone:
         raise DataError(f"Input X contains NaN: values are missing in column {names[gone[0]]!r}")
     levels = tuple(None if each is None else tuple(each) for each in found.levels)
-    return Table(names, levels, found.chunks, (len(frame),), "the data frame", part.place)
+    return Table(names, levels, found.chunks, (len(frame),), FRAME, part.place)
 
 
 def categories_of(values: Any) -> Any:
@@ -211,7 +212,7 @@ class _Frame:
         )
 
     def place(self, row: int) -> str:
-        return f"row {self.first + row + 1}"
+        return f"row {self.first + row}"  # counted as those of arrays are, and by .iloc
 
 
 def _numbers(values: Any) -> np.ndarray | None:

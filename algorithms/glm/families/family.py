@@ -291,6 +291,12 @@ def family_of(family: str | Family) -> Family:
     return found
 
 
+def known_family(text: str) -> bool:
+    """Return whether a text begins with the name of a family."""
+    name = text.split(":")[0]
+    return _ALSO.get(name, name) in FAMILIES
+
+
 def _number(text: str) -> float | None:
     try:
         return float(text)

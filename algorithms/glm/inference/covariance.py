@@ -135,9 +135,10 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
             notes += tuple(f"{what} at the estimates: it has no standard error" for what in dependent)
             lost = condition(known[bread_name], bread)
             if lost > NEAR:
+                more = "" if solver == "newton" else "; solver='newton' finds more"
                 notes += (
-                    f"columns are nearly collinear: about {digits_left(lost)} digits of the standard errors are right; "
-                    f"solver='newton' finds more",
+                    f"columns are nearly collinear: about {digits_left(lost)} digits of the standard errors are right"
+                    f"{more}",
                 )
         kept = bread.kept
         covariance = bread.inverse(of.d)

@@ -54,13 +54,16 @@ def wald(summary: Summary, hypothesis: Any, value: Any = 0.0) -> HypothesisTest:
             raise ValueError(f"there is no coefficient {unknown[0]!r}; there are {', '.join(summary.names)}")
         rows = np.eye(d)[[summary.names.index(name) for name in names]]
     else:
-        rows = np.atleast_2d(np.asarray(hypothesis, float))
+        rows = np.atleast_2d(_numbers(hypothesis, "the hypothesis"))
     if rows.ndim != 2 or rows.shape[1] != d or not len(rows):
         raise ValueError(f"the hypothesis has shape {rows.shape}; it is names, or (q, {d}) with a column a coefficient")
+    values = _numbers(value, "value")
+    if values.shape not in ((), (len(rows),)):
+        raise ValueError(f"value has shape {values.shape}: a number, or one for each of {len(rows)} restrictions")
     used = (rows != 0).any(axis=0)
     if not np.isfinite(covariance[np.ix_(used, used)]).all():
         raise ValueError("the hypothesis is about a coefficient that was left out as collinear")
-    away = rows[:, used] @ estimates[used] - value
+    away = rows[:, used] @ estimates[used] - values
     spread = rows[:, used] @ covariance[np.ix_(used, used)] @ rows[:, used].T
     scale = 1 / np.sqrt(spread.diagonal())
     scaled = spread * scale * scale[:, None]
@@ -68,6 +71,17 @@ def wald(summary: Summary, hypothesis: Any, value: Any = 0.0) -> HypothesisTest:
         raise ValueError("the restrictions depend on each other: leave out those that the others imply")
     chi2 = (away * scale) @ np.linalg.solve(scaled, away * scale)
     return _tested(chi2, len(rows), found.df_resid if summary.statistic == "t" else None)
+
+
+def _numbers(given: Any, what: str) -> np.ndarray:
+    """Return finite numbers.  Raises ValueError, or TypeError, for anything else."""
+    try:
+        found = np.asarray(given, float)
+    except (TypeError, ValueError) as wrong:
+        raise type(wrong)(f"{what} is {given!r}; it takes numbers, {wrong}") from None
+    if not np.isfinite(found).all():
+        raise ValueError(f"{what} is {given!r}: it must be finite")
+    return found
 
 
 def likelihood_ratio(full: Summary, reduced: Summary) -> HypothesisTest:

@@ -15,6 +15,7 @@ from bsp.algorithms.glm.data.coding import Coding, complete
 from bsp.algorithms.glm.data.formulas import FormulaCoding
 from bsp.algorithms.glm.data.inputs import (
     check_finite,
+    check_length,
     check_no_times,
     is_dealt_sparse,
     is_frame,
@@ -127,8 +128,7 @@ def whole_vector(value: Any, n: int, what: str) -> np.ndarray:
         raise DataError(f"{what} is {value!r}: it must be a vector of {n} elements")
     if found.ndim == 2 and found.shape[1] == 1:
         found = found[:, 0]
-    if found.shape != (n,):
-        raise DataError(f"Found input variables with inconsistent numbers of samples: {[n, len(found)]} (X, {what})")
+    check_length(found.shape, n, what)
     return found
 
 

@@ -11,6 +11,7 @@ exactly, with the few zeros filled in.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -222,7 +223,11 @@ def say_wrong(proc: bsp.Process, n_local: int, wrong: tuple[int, str] | None) ->
 
 def look_for_nonfinite(of: Survey) -> None:
     """Raise DataError that names the first row and column of X where there is no finite number.  Collective."""
-    X = of.rows.X
+    say_wrong(of.proc, of.rows.X.shape[0], nonfinite(of.rows.X, of.names))
+
+
+def nonfinite(X: Any, names: Sequence[str]) -> tuple[int, str] | None:
+    """Return the first of this process's rows of X in which a number is not finite, and which that is."""
     wrong = None
     sparse = not isinstance(X, np.ndarray)
     if not np.isfinite(X.data if sparse else X).all():
@@ -234,8 +239,8 @@ def look_for_nonfinite(of: Survey) -> None:
             column = int(np.argmax(~np.isfinite(X[row])))
             value = X[row, column]
         held = "NaN" if np.isnan(value) else value
-        wrong = row, f"column {of.names[column]!r} holds {held}; leave such rows out, or fill the gaps in"
-    say_wrong(of.proc, X.shape[0], wrong)
+        wrong = row, f"column {names[column]!r} holds {held}; leave such rows out, or fill the gaps in"
+    return wrong
 
 
 def _possible(family: Family, n_rows: float, total: float, successes: float, failures: float) -> None:
