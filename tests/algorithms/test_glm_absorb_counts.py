@@ -194,7 +194,7 @@ def test_progress_is_told_of_each_iteration() -> None:
         ({"robust": "HC2"}, {}, "robust='HC2' needs leverages"),
         ({}, {"y": np.where(np.arange(N) == 9, -1.0, Y)}, "row 9: y = -1.0, which of a poisson model must be a count"),
         ({}, {"y": np.zeros(N)}, "all y are 0"),
-        ({}, {"X": np.where(np.arange(N)[:, None] == 8, np.nan, X)}, "absorb= needs finite X"),
+        ({}, {"X": np.where(np.arange(N)[:, None] == 8, np.nan, X)}, "row 8: column 'x0' holds NaN"),
     ],
 )
 def test_what_cannot_be_is_one_clear_error(options: Any, changed: Any, message: str) -> None:
