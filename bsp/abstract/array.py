@@ -138,6 +138,13 @@ class AbstractArray(NDArrayOperatorsMixin):
         return bool(self._traits & UPPER_BOUND)
 
     @property
+    def example(self) -> Any:
+        """A number of the type that a scalar has in a real run."""
+        if isinstance(self._key, type):
+            return self._key()
+        return np.ndarray((), self._dtype, bytes(self._dtype.itemsize))[()]
+
+    @property
     def strides(self) -> tuple[int, ...]:
         """The strides of a C-contiguous array of this shape, whatever the array is a view of."""
         steps, step = [], self._dtype.itemsize

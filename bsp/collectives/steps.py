@@ -246,7 +246,7 @@ def pack(value: Any, proc: Process, text: str) -> Packed:
     """
     if is_array(value):
         if is_abstract(value):
-            return as_array(value)
+            return as_array(value) if value.flags.c_contiguous else value.copy()
         return np.ascontiguousarray(value) if value.ndim else value.copy()
     return pickled(value, proc, text)
 

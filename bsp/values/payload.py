@@ -1,7 +1,7 @@
 """Payloads: values in the form in which they travel, an array of numbers as it is, any other object as a pickle.
 
-With --abstract, arrays carry shapes only (`bsp.abstract`).  They travel like the arrays that they represent, also
-inside pickles, whose size then includes theirs.  Nothing of `bsp.abstract` is imported before it is needed.
+With --abstract, arrays carry shapes only (`bsp.abstract`).  They travel like the arrays that they represent, and a
+pickle of them has the size of the pickle of those.  Nothing of `bsp.abstract` is imported before it is needed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import io
 import pickle
 import struct
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -108,23 +109,80 @@ def received(array: np.ndarray) -> np.ndarray:
 
 
 class Weighed(bytes):
-    """A pickle with arrays without values inside; `weight` is the number of bytes that their values would have."""
+    """A pickle with arrays without values inside; `weight` is the number of bytes that it would have more with them."""
 
     weight: int
 
 
 class _Weighing(pickle.Pickler):
-    """A pickler that adds up the bytes of the arrays without values that it meets."""
+    """A pickler that notes which kinds of values it meets."""
 
-    weight = 0
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, 5)
+        self.arrays = self.pickles = False  # whether an array without values is inside; whether a pickle of one is
 
     def reducer_override(self, value: Any) -> Any:
-        """Add the weight of an array without values, or of a pickle inside this one; leave the pickling unchanged."""
-        if is_abstract(value):
-            self.weight += value.nbytes
-        elif type(value) is Weighed:
-            self.weight += value.weight
+        """Note what kind of value this is; leave the pickling unchanged."""
+        self.arrays = self.arrays or is_abstract(value)
+        self.pickles = self.pickles or type(value) is Weighed
         return NotImplemented
+
+
+class _Counting(pickle.Pickler):
+    """A pickler that counts the bytes which a pickle would have with the values of its arrays, and keeps none of them.
+
+    Of a large array only a piece is written, because a pickle adds as many bytes to any of LARGEST bytes or more.
+    """
+
+    LARGEST = 1 << 16  # pickle's FRAME_SIZE_TARGET: larger contents are outside of its frames
+
+    def __init__(self) -> None:
+        super().__init__(self, 5)
+        self.bytes = 0
+
+    def write(self, data: Any) -> None:
+        """Count what the pickler, whose file this is, writes."""
+        self.bytes += memoryview(data).nbytes
+
+    def persistent_id(self, value: Any) -> Any:
+        """Return a Python number in place of one without a value."""
+        if not (is_abstract(value) and value.is_scalar) or isinstance(value.example, np.generic):
+            return None
+        self.bytes -= 1  # the opcode of a persistent identity
+        return value.example
+
+    def reducer_override(self, value: Any) -> Any:
+        """Pickle an array without values as NumPy pickles one with values."""
+        if not is_abstract(value):
+            return NotImplemented
+        if value.is_scalar:
+            return value.example.__reduce__()
+        reduced: Any
+        dtype, in_c, shape = value.dtype, value.flags.c_contiguous, value.shape
+        if value.nbytes > self.LARGEST:
+            shape = (1,) * (len(shape) - 1) + (-(-self.LARGEST // dtype.itemsize),)
+        if in_c or value.flags.f_contiguous:
+            example: Any = np.ndarray(shape, dtype, bytearray(prod(shape) * dtype.itemsize))
+            function, arguments = example.__reduce_ex__(5)[:2]
+            reduced = function, (arguments[0], dtype, value.shape, "C" if in_c else "F")
+        else:
+            example = np.ndarray((*shape, 2), dtype, bytearray(2 * prod(shape) * dtype.itemsize))[..., 0]
+            function, arguments, state = example.__reduce_ex__(5)[:3]
+            reduced = function, arguments, (state[0], value.shape, *state[2:])
+        self.bytes += value.nbytes - example.nbytes
+        return reduced
+
+    def with_bytes(self, bundle: Any) -> Any:
+        """Return a bundle with bytes of the counted size in place of each pickle of arrays without values."""
+        kind = type(bundle)
+        if kind is Weighed:
+            size = size_of(bundle)
+            written = min(size, self.LARGEST)
+            self.bytes += size - written
+            return bytes(written)
+        if kind is dict:
+            return {key: self.with_bytes(item) for key, item in bundle.items()}
+        return kind(map(self.with_bytes, bundle)) if kind in (tuple, list) else bundle
 
 
 weighing = False  # whether arrays without values may be inside pickles; set for --abstract
@@ -137,13 +195,17 @@ def dumps(value: Any) -> bytes:
         from bsp.values.canonical import pickled as canonical_pickle
 
         return canonical_pickle(value)
-    if not weighing:
+    if not weighing or type(value) in PLAIN:
         return pickle.dumps(value, 5)
     out = io.BytesIO()
-    pickler = _Weighing(out, 5)
+    pickler = _Weighing(out)
     pickler.dump(value)
+    if not pickler.arrays and not pickler.pickles:
+        return out.getvalue()
+    counting = _Counting()
+    counting.dump(counting.with_bytes(value) if pickler.pickles else value)  # only collectives put pickles into bundles
     pickled = Weighed(out.getvalue())
-    pickled.weight = pickler.weight
+    pickled.weight = counting.bytes - len(pickled)
     return pickled
 
 
