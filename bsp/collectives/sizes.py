@@ -41,12 +41,16 @@ class Sizes:
 
     words : of a value; of all values together for a scatter.
     count, itemsize : items of a value and their bytes, if they are no words: two-phase algorithms cut between items.
+    elements : of a run whose time is predicted; None, where algorithms are chosen: those of the machine (D5).
     """
 
-    def __init__(self, machine: Machine, p: int, words: float, count: int | None = None, itemsize: int = WORD) -> None:
+    def __init__(
+        self, machine: Machine, p: int, words: float, count: int | None = None, itemsize: int = WORD,
+        elements: int | None = None,
+    ) -> None:  # fmt: skip
         self.p, self.n = p, words
         inside = machine.inside
-        self.P = p if inside is None else max(1, min(p, machine.p))
+        self.P = elements or (p if inside is None else max(1, min(p, machine.p)))
         ports = [min(level.widest, self.P) for level in machine.outer] + [self.P]
         others = max(self.P - 1, 1)
         # of each level between elements: those that share a port, and the share of the others that is reached by it
@@ -268,8 +272,9 @@ class Sizes:
         blocks = self.v * (many + self._widest)
         share = (self._widest - self.v) / self._widest  # of the receivers that are on other elements
         words = self.n * self.v * self.p / blocks
+        taken = (self._widest - 1) * self._narrowest * ceil((len(self.hosts) - 1) / many)  # by the busiest forwarder
         return self.step(
-            max(0, self.p - self._widest * ceil(len(self.hosts) / many)) * self.n, self._widest - 1,
+            max(self.p - self._widest * ceil(len(self.hosts) / many), taken) * self.n, self._widest - 1,
             (blocks * share, words), (blocks * (1 - share), words),
             bundles=2 * self.v * many, handled=2 * self.v * away, by_all=True, reach="host",
         )  # fmt: skip
@@ -291,7 +296,7 @@ class Sizes:
         share = (self._widest - self.v) / self._widest
         words = self.n * away / many
         return self.step(
-            away * (self._narrowest - 1) / self._widest * self.n, self._widest - 1,
+            self._narrowest * (self._widest - 1) * ceil((len(self.hosts) - 1) / many) * self.n, self._widest - 1,
             (blocks * share, words), (blocks * (1 - share), words),
             bundles=blocks + self.v * many, handled=2 * self.v * away, by_all=True, reach="host",
         )  # fmt: skip

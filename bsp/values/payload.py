@@ -159,16 +159,19 @@ class _Counting(pickle.Pickler):
             return value.example.__reduce__()
         reduced: Any
         dtype, in_c, shape = value.dtype, value.flags.c_contiguous, value.shape
+        own = (
+            *list(shape),
+        )  # a new tuple, as NumPy makes one for each array: a pickle refers to one it has met before
         if value.nbytes > self.LARGEST:
             shape = (1,) * (len(shape) - 1) + (-(-self.LARGEST // dtype.itemsize),)
         if in_c or value.flags.f_contiguous:
             example: Any = np.ndarray(shape, dtype, bytearray(prod(shape) * dtype.itemsize))
             function, arguments = example.__reduce_ex__(5)[:2]
-            reduced = function, (arguments[0], dtype, value.shape, "C" if in_c else "F")
+            reduced = function, (arguments[0], dtype, own, "C" if in_c else "F")
         else:
             example = np.ndarray((*shape, 2), dtype, bytearray(2 * prod(shape) * dtype.itemsize))[..., 0]
             function, arguments, state = example.__reduce_ex__(5)[:3]
-            reduced = function, arguments, (state[0], value.shape, *state[2:])
+            reduced = function, arguments, (state[0], own, *state[2:])
         self.bytes += value.nbytes - example.nbytes
         return reduced
 

@@ -27,13 +27,14 @@ from bsp.engine.task import Call
 from bsp.errors import ShapeError
 from bsp.transport.header import digest
 from bsp.values.operations import Reduction, combine, operation
-from bsp.values.payload import Packed, is_abstract, is_array, size_of
+from bsp.values.payload import Packed, dumps, is_abstract, is_array, size_of
 
 if TYPE_CHECKING:
     from bsp.processes import Process
 
 _CHANNEL = 1  # the collectives' context
 _OF_ROOTS = (BROADCAST, SCATTER)  # the root alone chooses how
+_BUNDLING = (GATHER, ALLGATHER, SCATTER, ALLTOALL)  # all algorithms but those of one phase pickle values together
 Group = Sequence[int] | None
 
 
@@ -61,7 +62,12 @@ class SampledCollectives:
         task, name = proc._task, ""
         if chooses is not None:
             chosen: Algorithm = collective.choose(proc, chooses, algorithm, text, False, cuttable)
-            self._recorder.costs(_CHANNEL, chosen.costs(Sizes(task.element.machine, proc.nprocs, words)))
+            if collective in _BUNDLING and chosen.name != "one-phase":
+                apart = collective in (GATHER, ALLGATHER)
+                added = _added(value[0] if isinstance(value, list) else value, proc.nprocs, apart)
+                words += added * (proc.nprocs if collective is SCATTER else 1)  # its words are those of all values
+            sizes = Sizes(task.element.machine, proc.nprocs, words, elements=self._recorder.elements)
+            self._recorder.costs(_CHANNEL, chosen.costs(sizes))
             name = "" if collective in _OF_ROOTS else chosen.name
         superstep = task.element.superstep
         self._given.setdefault(superstep, {})[proc.pid] = value
@@ -202,3 +208,16 @@ class SampledCollectives:
 def _words(*packed: Packed) -> float:
     """Return the words of values, with fractions."""
     return sum(map(size_of, packed)) / WORD
+
+
+def _added(packed: Packed, nprocs: int, apart: bool) -> float:
+    """Return the words that a value has more inside a pickle of several values.
+
+    apart : whether the values come from different processes: each array then brings a dtype of its own.
+    """
+    first, second = (unpack(dumps([packed]))[0] for _ in range(2))
+    if not apart and not isinstance(first, bytes):
+        second = first.copy()
+    of_one, of_two = (size_of(dumps({nprocs - k: part for k, part in enumerate(parts, 1)}))
+                      for parts in ([first], [first, second]))  # fmt: skip
+    return (of_two - of_one - size_of(packed)) / WORD

@@ -103,6 +103,7 @@ VALUES: dict[str, Callable[[bsp.Process], Any]] = {
     "drawn numbers": lambda proc: (proc.rng.random(), np.float32(1)),
     "objects": lambda proc: {"a": np.zeros(proc.pid), "b": [np.zeros((3, 4)).T, np.zeros((9, 9))[:, :3]], "c": "d"},
     "large objects": lambda proc: [np.zeros(9000), np.zeros((200, 100))[:, :90], np.zeros(9000).sum(), "a" * 70_000],
+    "copies of one array": lambda proc: [x := np.zeros((9, 3)), x.copy()],
     "one array twice": lambda proc: [np.zeros(9000)] * 2,
 }
 CARRYING = [

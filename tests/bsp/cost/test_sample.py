@@ -188,6 +188,45 @@ def test_collectives_of_arrays_cost_what_they_cost(p: int, monkeypatch: pytest.M
     assert some.seconds == pytest.approx(every.seconds, rel=0.05)
 
 
+BUNDLED = {
+    "gather": lambda proc: proc.gather(np.ones(6), algorithm="tree-4"),
+    "gather of numbers": lambda proc: proc.gather(1.0, algorithm="tree-2"),
+    "scatter": lambda proc: proc.scatter(
+        [np.ones(7) for _ in range(proc.nprocs)] if not proc.pid else None, algorithm="tree-4"
+    ),
+    "allgather": lambda proc: proc.allgather(np.ones(3), algorithm="doubling"),
+    "alltoall": lambda proc: proc.alltoall([np.ones(2) for _ in range(proc.nprocs)], algorithm="logarithmic"),
+}
+
+
+@pytest.mark.parametrize("p", [64, 300])
+@pytest.mark.parametrize("name", sorted(BUNDLED))
+def test_words_of_bundles_are_with_their_pickles(name: str, p: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    every, some = both(BUNDLED[name], p, monkeypatch)
+    assert some.words == pytest.approx(every.words, rel=0.25)
+
+
+@pytest.mark.parametrize("p", [64, 200])
+@pytest.mark.parametrize("machine", [MACHINE, "cluster16"])
+def test_collectives_between_few_elements_take_their_time(
+    p: int, machine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many processes share an element, whose messages all count."""
+    monkeypatch.setattr(predicting, "WIDE", 8)
+
+    def main(proc: bsp.Process) -> None:
+        proc.alltoall([np.ones(3)] * proc.nprocs, algorithm="one-phase")
+        proc.allgather(np.ones(2), algorithm="one-phase")
+        proc.broadcast(np.ones(200) if proc.pid == 0 else None, algorithm="two-phase")
+
+    every, some = (
+        bsp.predict(main, nprocs=p, machine=machine, elements=2, abstract=True, every_process=each)
+        for each in (True, False)
+    )
+    assert h_of(some) == h_of(every)
+    assert some.seconds == pytest.approx(every.seconds, rel=0.1)
+
+
 def of_roots(proc: bsp.Process) -> None:
     """Collectives whose algorithm the root chooses by a size that no other process has."""
     assert proc.broadcast(np.ones(90_000) if proc.pid == 1 else None, root=1).shape == (90_000,)
