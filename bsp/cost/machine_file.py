@@ -26,6 +26,23 @@ READY_MADE = Path(__file__).parent / "machines"
 _ASSUMED = "gigabit"  # the ready-made machine that hosts are taken for which were not measured
 RATES = ("blas1", "blas2", "blas3", "narrow", "triangle", "elementwise", "functions", "bandwidth")
 LATER = ("functions", "narrow", "triangle")  # rates that files of older versions lack
+_KEYS = {
+    "": (
+        "format",
+        "version",
+        "kind",
+        "name",
+        "machine",
+        "rates",
+        "levels",
+        "measured",
+        "alone",
+        "intervals",
+        "held_out",
+    ),
+    "[machine] ": ("p", "r", "memory", "slowdown", *(term.name for term in OF_MACHINE)),
+    "[[levels]] ": ("name", "ports", "blocks", *(term.name for term in OF_LEVELS)),
+}
 
 Profile = dict[str, Any]  # the checked contents of a machine file
 
@@ -58,7 +75,7 @@ def checked(found: Mapping[str, Any], where: str) -> Profile:
     """Return `found` if it is a machine's profile.  Raises MachineError with the place and what belongs there."""
     if found.get("format") != FORMAT:
         raise MachineError(f'{where} is no machine file: it does not say format = "{FORMAT}"; see `bsp probe -o`')
-    if found.get("version") != VERSION:
+    if not _is_count(found.get("version")) or found["version"] != VERSION:
         raise MachineError(
             f"{where} is of version {found.get('version')!r}, not {VERSION}; probe anew with `bsp probe`"
         )
@@ -66,14 +83,21 @@ def checked(found: Mapping[str, Any], where: str) -> Profile:
     if kind not in ("measured", "imagined"):
         raise MachineError(f'{where}: kind = {kind!r}; it is "measured" or "imagined"')
     machine = _table(found, "machine", where)
+    _known(found, "", where)
+    _text(found, f"{where}:")
+    _known(machine, "[machine] ", where)
     elements = machine.get("p")
-    if not isinstance(elements, int) or isinstance(elements, bool) or elements < 1:
+    if not _is_count(elements):
         raise MachineError(f"{where}: [machine] p = {elements!r}; the number of elements, an integer of 1 or more")
     _positive(machine, "r", f"{where}: [machine]")
     for name in [term.name for term in OF_MACHINE if term.required or machine.get(term.name, 0) != 0]:
         _positive(machine, name, f"{where}: [machine]")
+    if machine.get("memory", 0) != 0:
+        _positive(machine, "memory", f"{where}: [machine]")
     if "slowdown" in machine:
         _positive(machine, "slowdown", f"{where}: [machine]")
+        if machine["slowdown"] < 1:
+            raise MachineError(f"{where}: [machine] slowdown = {machine['slowdown']!r}; a number of 1 or more")
     if kind == "measured":
         measured = _table(found, "measured", where)
         for name in ("host", "cpu", "mpiexec"):
@@ -92,25 +116,42 @@ def checked(found: Mapping[str, Any], where: str) -> Profile:
         raise MachineError(f"{where}: [[levels]] are two tables or more, innermost first, or none")
     for k, level in enumerate(levels):
         place = f"{where}: [[levels]] number {k + 1},"
+        _known(level, "[[levels]] ", where)
+        _text(level, place)
         for name in [term.name for term in OF_LEVELS if term.required or level.get(term.name, 0) != 0]:
             _positive(level, name, place)
         ports = level.get("ports", 1)
         listed = ports if isinstance(ports, list) and ports else [ports]
-        if not all(isinstance(count, int) and count >= 1 for count in listed):
+        if not all(map(_is_count, listed)):
             raise MachineError(
                 f"{place} ports = {ports!r}; elements that share one, or a list with one number for each"
             )
         blocks = level.get("blocks", [])
         sizes = [size for size, _ in blocks] if _pairs(blocks) else [0]
-        if sizes != sorted(set(sizes)) or any(number <= 0 for pair in blocks for number in pair):
-            raise MachineError(f"{place} blocks: pairs [bytes, g], both above 0, by ascending size")
+        if sizes != sorted(set(sizes)) or not all(0 < number < float("inf") for pair in blocks for number in pair):
+            raise MachineError(f"{place} blocks: pairs [bytes, g], both finite and above 0, by ascending size")
     return dict(found)
 
 
 def _pairs(blocks: Any) -> bool:
     return isinstance(blocks, list) and all(
-        isinstance(pair, list) and len(pair) == 2 and all(isinstance(x, (int, float)) for x in pair) for pair in blocks
+        isinstance(pair, list) and len(pair) == 2 and all(type(x) in (int, float) for x in pair) for pair in blocks
     )
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 1
+
+
+def _known(table: Mapping[str, Any], name: str, where: str) -> None:
+    """Refuse a key that no machine file has: a mistyped term would silently not be used."""
+    if unknown := sorted(set(table) - set(_KEYS[name])):
+        raise MachineError(f"{where}: {name}{unknown[0]} is unknown; there are {', '.join(_KEYS[name])}")
+
+
+def _text(table: Mapping[str, Any], place: str) -> None:
+    if not isinstance(table.get("name", ""), str):
+        raise MachineError(f"{place} name = {table['name']!r}; a text")
 
 
 def _table(found: Mapping[str, Any], name: str, where: str) -> Mapping[str, Any]:

@@ -142,6 +142,19 @@ class Machine:
     registration: float = 0.0
     fresh: float = 0.0
 
+    def __post_init__(self) -> None:
+        """Raise ValueError for a number that no machine has."""
+        if not isinstance(self.p, (int, np.integer)) or isinstance(self.p, bool) or self.p < 1:
+            raise ValueError(f"Machine: p = {self.p!r}; the number of elements, an integer of 1 or more")
+        for name in ("r", "g", "L", "o", "memory", "slowdown", "registration", "fresh"):
+            value = getattr(self, name)
+            number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+            above = name in ("r", "slowdown")
+            if not number or not (value > 0 if above else value >= 0) or value == float("inf"):
+                raise ValueError(
+                    f"Machine: {name} = {value!r}; a finite number {'above 0' if above else 'of 0 or more'}"
+                )
+
     def price(self, cost: Cost) -> Any:
         """Return the flop-times of a cost on this machine: a number, or an array if the cost holds arrays.
 

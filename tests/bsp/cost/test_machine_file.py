@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +28,7 @@ g = 4.0
 L = 1e4
 o = 100
 """
+LEVEL = "\n[[levels]]\ng = 1\no = 1\nL = 1"
 
 
 def write(folder: Path, text: str, name: str = "m.toml") -> Path:
@@ -85,6 +88,21 @@ def test_files_of_older_versions_lack_some_rates(tmp_path: Path) -> None:
         (("o = 100", "o = 100\n[[levels]]\ng = 1\no = 1\nL = 1"), "[[levels]] are two tables or more"),
         (("o = 100", "o = 100\nfresh = -1"), "[machine] fresh = -1; a number above 0"),
         (("o = 100", "o = 100" + 2 * "\n[[levels]]\ng = 1\no = 1\nL = 1\nfine = -1"), "[[levels]] number 1, fine = -1"),
+        (("version = 1", "version = true"), "is of version True, not 1"),
+        (("version = 1", "version = 1\nlevel = 3"), "level is unknown; there are format, version"),
+        (("o = 100", "o = 100\n[network]\ng = 1"), "network is unknown"),
+        (("o = 100", "o = 100\nfrsh = 1"), "[machine] frsh is unknown; there are p, r, memory"),
+        (('name = "two"', "name = 5"), "name = 5; a text"),
+        (("o = 100", "o = 100\nslowdown = 0.5"), "[machine] slowdown = 0.5; a number of 1 or more"),
+        (("o = 100", "o = 100\nmemory = 'lots'"), "[machine] memory = 'lots'; a number above 0"),
+        (("o = 100", "o = 100\nmemory = -5"), "[machine] memory = -5; a number above 0"),
+        (("o = 100", "o = 100\nmemory = nan"), "[machine] memory = nan; a number above 0"),
+        (("o = 100", "o = 100" + LEVEL + LEVEL + "\nports = true"), "[[levels]] number 2, ports = True"),
+        (("o = 100", "o = 100" + LEVEL + LEVEL + "\nports = [2, true]"), "[[levels]] number 2, ports = [2, True]"),
+        (("o = 100", "o = 100" + LEVEL + LEVEL + "\nname = 5"), "[[levels]] number 2, name = 5; a text"),
+        (("o = 100", "o = 100" + LEVEL + LEVEL + "\nfin = 5"), "[[levels]] fin is unknown"),
+        (("o = 100", "o = 100" + LEVEL + LEVEL + "\nblocks = [[8, nan], [16, 3.0]]"), "number 2, blocks: pairs"),
+        (("o = 100", "o = 100" + LEVEL + LEVEL + "\nblocks = [[8, 1.0], [16, inf]]"), "number 2, blocks: pairs"),
     ],
 )
 def test_what_is_wrong_is_said_with_file_and_place(tmp_path: Path, change: tuple[str, str], said: str) -> None:
@@ -94,6 +112,16 @@ def test_what_is_wrong_is_said_with_file_and_place(tmp_path: Path, change: tuple
     assert f"machine file '{path}'" in str(wrong.value)
     assert said in str(wrong.value)
     assert "\n" not in str(wrong.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("p", 0), ("p", 2.0), ("p", True), ("r", -1), ("r", 0), ("g", math.nan), ("L", -5), ("o", math.inf),
+     ("memory", "lots"), ("slowdown", 0), ("fresh", -1.0), ("registration", None)],
+)  # fmt: skip
+def test_a_machine_refuses_a_number_that_none_has(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"Machine: {name} = "):
+        Machine(**{name: value})
 
 
 def test_a_missing_file_names_the_ready_made_ones(tmp_path: Path) -> None:
