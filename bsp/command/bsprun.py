@@ -11,6 +11,7 @@ from typing import Any
 
 from bsp.command.launch import MOST_ELEMENTS_A_CORE, Launch, start
 from bsp.cost.machine_file import Profile, fitting, named
+from bsp.cost.whole_file import same_file, why_not
 from bsp.errors import LaunchError, MachineError
 from bsp.host import cores, find_mpiexec, no_mpi
 from bsp.hosts.listing import Host, from_file, from_option, from_slurm, placed
@@ -244,9 +245,11 @@ def _check(parser: Parser, options: argparse.Namespace, program: list[str]) -> N
     for name in ("trace", "report"):
         path = getattr(options, name)
         if path is not None:
-            wrong = _why_not(path)
+            wrong = why_not(path)
             if wrong:
                 parser.error(f"--{name} '{path}': cannot be written: {wrong}")
+    if options.trace is not None and options.report is not None and same_file(options.trace, options.report):
+        parser.error(f"--report '{options.report}': that is the file of --trace, which the page would overwrite")
 
 
 def _no_hosts_among(parser: Parser, given: list[str]) -> None:
@@ -254,20 +257,6 @@ def _no_hosts_among(parser: Parser, given: list[str]) -> None:
     for word in given:
         if word.partition("=")[0] in ("-H", "--host", "-host", "--hostfile", "-hostfile", "--machinefile", "-f"):
             parser.error(f"--mpi-args '{word}': name the hosts with bsprun's own --hosts or --hostfile")
-
-
-def _why_not(path: str) -> str:
-    """Return why a file cannot be written there; empty if it can."""
-    try:
-        if os.path.exists(path):
-            with open(path, "a"):
-                return ""
-        with open(path, "x"):
-            pass
-        os.unlink(path)
-    except OSError as wrong:
-        return wrong.strerror or str(wrong)
-    return ""
 
 
 def _profile(

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from bsp.command.bsprun import Parser, add_hosts, chosen_hosts
+from bsp.cost.whole_file import same_file, why_not
 from bsp.errors import BspError
 from bsp.host import cores, find_mpiexec, no_mpi
 
@@ -66,7 +67,7 @@ def bsp(arguments: Sequence[str] | None = None) -> int:
 
             return verified(options.file, options.limit, options.mutate, options.orders)
         if options.command == "report":
-            return _report(options)
+            return _report(report, options)
         if options.command in _OF_JOBS:
             return int(importlib.import_module("bsp.faults.bsprun.commands").main(options))
         if options.command == "advise":
@@ -98,18 +99,30 @@ def _probe(parser: Parser, options: argparse.Namespace) -> int:
         parser.error(f"-n {elements} --seconds {options.seconds:g}: one element and some time, or more")
     if elements > 1 and find_mpiexec() is None:
         parser.error(f"-n {elements}: {no_mpi()}")
+    if options.output is not None:
+        _writable(parser, options.output)
     if hosts is None:
         return probe(elements, options.seconds, options.output)
     return probe_hosts(hosts, options.seconds, options.output, options.reach)
 
 
-def _report(options: argparse.Namespace) -> int:
+def _writable(parser: Parser, path: str) -> None:
+    """Refuse -o of a file that cannot be written, before any work."""
+    if wrong := why_not(path):
+        parser.error(f"-o '{path}': cannot be written: {wrong}")
+
+
+def _report(parser: Parser, options: argparse.Namespace) -> int:
     from bsp.cost.record import reading
-    from bsp.cost.report import page as report
+    from bsp.cost.report import page
 
     trace = reading.load(options.trace)
     prediction = None if options.prediction is None else reading.load(options.prediction)
     path = options.output or f"{os.path.splitext(options.trace)[0]}.html"
-    report.write(trace, path, prediction)
+    for given in (options.trace, options.prediction):
+        if given is not None and same_file(given, path):
+            parser.error(f"-o '{path}': the page would overwrite what it is made from; name another file")
+    _writable(parser, path)
+    page.write(trace, path, prediction)
     print(path)
     return 0

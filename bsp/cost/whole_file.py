@@ -21,3 +21,24 @@ def write_text(text: str, path: str | os.PathLike[str]) -> None:
         if os.path.exists(partial):
             os.unlink(partial)
         raise
+
+
+def why_not(path: str | os.PathLike[str]) -> str:
+    """Return why a file cannot be written there; empty if it can."""
+    try:
+        if os.path.exists(path):
+            with open(path, "a"):
+                return ""
+        with open(path, "x"):
+            pass
+        os.unlink(path)
+    except OSError as wrong:
+        return wrong.strerror or str(wrong)
+    return ""
+
+
+def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    """Return whether two paths are one file; a pipe or a device may be written to twice."""
+    if os.path.exists(one) and not os.path.isfile(one):
+        return False
+    return os.path.realpath(one) == os.path.realpath(other)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import shlex
@@ -310,3 +311,28 @@ def test_mpi_is_imported_in_two_modules_and_in_functions_of_two_more() -> None:
         file for file, found in FILES.items() if found.get("bsp.transport.mpi") or found.get("bsp.transport.exchange")
     }
     assert importers == {"transport/mpi.py"}  # nobody else loads them on the way
+
+
+def test_no_page_overwrites_what_it_is_made_from(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(f"--trace a.json --report ./a.json {script}", capsys)
+    assert said == "--report './a.json': that is the file of --trace, which the page would overwrite"
+    record = bsp.predict(lambda proc: proc.sync(), nprocs=2, machine=bsp.Machine()).record
+    Path("t.json").write_text(json.dumps(record))
+    for line in ("report t.json -o t.json", "report t.json --prediction t.json -o ./t.json"):
+        with pytest.raises(SystemExit):
+            bsp.command.tool.bsp(shlex.split(line))
+        assert "t.json': the page would overwrite what it is made from; name another file" in capsys.readouterr().err
+    assert json.loads(Path("t.json").read_text()) == record
+    assert bsp.command.tool.bsp(["report", "t.json", "-o", "/dev/null"]) == 0
+
+
+@pytest.mark.parametrize("line", ["report t.json -o none/x.html", "probe -n 1 -o none/x.toml"])
+def test_a_file_that_cannot_be_written_is_told_before_the_work(
+    line: str, script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = bsp.predict(lambda proc: proc.sync(), nprocs=2, machine=bsp.Machine()).record
+    Path("t.json").write_text(json.dumps(record))
+    with pytest.raises(SystemExit):
+        bsp.command.tool.bsp(shlex.split(line))
+    out, err = capsys.readouterr()
+    assert out == "" and "cannot be written: No such file or directory" in err and "partial" not in err
