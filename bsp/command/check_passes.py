@@ -7,12 +7,17 @@ differs from the first, further passes find the cause:
 1. If the first pass, repeated, differs from itself, the cause is randomness or the clock.
 2. If it differs only with other hashes, the cause is the order of a set.
 3. Otherwise the cause is the order of turns.
+
+Every pass reads a file that is the standard input from its start.  A pipe or a terminal could be read by one pass only,
+and the others would differ from it: a program that reads it raises NoInput.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
+import stat
+from contextlib import suppress
 from dataclasses import replace
 
 from bsp.checking.record import AGAIN, END, KEPT, RECORD, TURNS, Record, undeclared
@@ -33,6 +38,13 @@ class _Passes:
         self._job = job
         self._later = replace(job, trace=None, progress=False)
         self._folder = folder
+        self._start: int | None = None  # of the standard input, if every pass can read it from there
+        self._no_input = False  # whether only one pass could read it
+        with suppress(OSError):  # it may be closed
+            kind = os.fstat(0).st_mode
+            self._no_input = stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or os.isatty(0)
+            if stat.S_ISREG(kind):
+                self._start = os.lseek(0, 0, os.SEEK_CUR)
         self._hash_seed = None
         if "PYTHONHASHSEED" not in os.environ:  # a user who sets it wants that order of sets in every pass
             self._hash_seed = str((job.seed + 1) % 2**32)
@@ -68,7 +80,9 @@ class _Passes:
             "watch": watch,
         }
         job = self._job if name == RECORD else self._later
-        return one_pass(job, self._hash_seed if other_hashes else None, check=asked)
+        if self._start is not None:
+            os.lseek(0, self._start, os.SEEK_SET)
+        return one_pass(job, self._hash_seed if other_hashes else None, check=asked, no_input=self._no_input)
 
     def _read(self, record: str) -> Record | None:
         path = os.path.join(self._folder, record)

@@ -198,6 +198,10 @@ def _run(
     if checker is not None and checker.silent:
         sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - the first pass has printed it
         console = open(os.devnull, "wb")  # noqa: SIM115
+    if settings.get("no_input"):
+        from bsp.cost.prediction.predict import no_input
+
+        sys.stdin = no_input("--check runs it several times and can read only a file anew: bsprun --check ... < FILE")
     nprocs, seed = settings["nprocs"], settings["seed"]
     recorder = None
     if settings.get("trace") is not None:

@@ -1141,6 +1141,27 @@ CLEAN = "bsprun: --check: no overlaps; another order of turns gives the same byt
 
 
 @ELEMENTS
+def test_check_gives_a_file_on_standard_input_to_every_pass_and_refuses_a_pipe(write: Write, elements: int) -> None:
+    script = write("""
+        import sys
+        import bsp
+
+        proc = bsp.process()
+        print(proc.broadcast(sys.stdin.readline() if proc.pid == 0 else None).strip())
+    """)
+    refused = job(script, elements=elements, options="--check", given="12\n")
+    assert refused.status == 1 and "NoInput: the script reads standard input (solver.py:6)" in refused.err
+    assert "--check runs it several times and can read only a file anew: bsprun --check ... < FILE" in refused.err
+    words = [BSPRUN, "-p", "4", "-n", str(elements), "--check", script.path.name]
+    data = script.path.with_name("data.txt")
+    data.write_text("left out\n12\n")
+    with data.open("rb", buffering=0) as file:
+        file.readline()
+        done = subprocess.run(words, stdin=file, capture_output=True, text=True, cwd=data.parent, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "12\n" * 4, CLEAN)
+
+
+@ELEMENTS
 def test_check_lets_a_clean_program_pass_with_its_text_once(write: Write, elements: int) -> None:
     script = write("""
         import numpy as np

@@ -217,15 +217,16 @@ def _on_a_busy_machine(own: float, waited: float) -> list[str]:
 
 
 class _NoInput(io.TextIOBase):
-    """The standard input of a prediction: reading it raises NoInput."""
+    """A standard input that raises NoInput when it is read."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int | None = -1) -> str:
-        raise NoInput(
-            f"the script reads standard input ({here()}); a prediction has none: give it its data by file or argument"
-        )
+        raise NoInput(f"the script reads standard input ({here()}); {self._why}")
 
     @property
     def buffer(self) -> _NoInput:
@@ -235,9 +236,9 @@ class _NoInput(io.TextIOBase):
     readline = read  # type: ignore[assignment]
 
 
-def no_input() -> TextIO:
-    """Return a sys.stdin that raises NoInput when it is read."""
-    return _NoInput()  # type: ignore[return-value]
+def no_input(why: str = "a prediction has none: give it its data by file or argument") -> TextIO:
+    """Return a sys.stdin that raises NoInput when it is read; `why` ends the message."""
+    return _NoInput(why)  # type: ignore[return-value]
 
 
 class _Memory:
