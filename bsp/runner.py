@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from bsp.command.launch import BLAS_VARIABLES, Launch, start
+from bsp.command.launch import BLAS_VARIABLES, Launch, check_numbers, start
 from bsp.cost.machine_file import Profile, profile_of, to_machine
 from bsp.cost.model import DEFAULT, Machine
 from bsp.cost.record.progress import RunProgress, live_line
@@ -67,6 +67,7 @@ def run(
     Raises the exception of the program, with a note that names the process and the superstep; LaunchError for
     arguments that do not fit, or a job that ends without results.
     """
+    check_numbers("bsp.run", nprocs=nprocs, elements=elements, seed=seed, blas_threads=blas_threads)
     if engine not in ("plain", "world"):
         raise LaunchError(f"bsp.run: engine {engine!r} is none of 'plain', 'world'")
     if schedule not in CHOICES:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
-from bsp.command.launch import Launch
+from bsp.command.launch import Launch, check_numbers
 from bsp.cost.machine_file import profile_of
 from bsp.cost.model import Machine
 from bsp.cost.record.progress import DisplayLine, live_line
@@ -66,6 +66,7 @@ class Session:
         machine: Machine | str | os.PathLike[str] | None = None,
         progress: bool = False,
     ) -> None:
+        check_numbers("bsp.Session", nprocs=nprocs, elements=elements, seed=seed, blas_threads=blas_threads)
         self.nprocs, self.elements = _sizes(nprocs, elements)
         if schedule not in CHOICES:
             raise LaunchError(f"bsp.Session: schedule {schedule!r} is none of {', '.join(CHOICES)}")

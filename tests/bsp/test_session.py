@@ -145,3 +145,18 @@ def test_a_cell_shows_its_last_expression_unless_a_semicolon_hides_it(monkeypatc
     assert value("x + 1  # not hidden;") == 4
     assert value("") is None
     assert vars(main)["y"] == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "least"),
+    [("nprocs", 2.5, 1), ("nprocs", "2", 1), ("elements", True, 1), ("seed", -1, 0), ("seed", "a", 0), ("seed", 1.5, 0),
+     ("seed", None, 0), ("blas_threads", 0, 1), ("blas_threads", "x", 1)],
+)  # fmt: skip
+def test_numbers_that_do_not_fit_are_refused_at_once(name: str, value: Any, least: int) -> None:
+    given: dict[str, Any] = {"nprocs": 2, "elements": 1, name: value}
+    text = f"{name} = {value!r}; a whole number, {least} or more"
+    with pytest.raises(bsp.LaunchError, match=f"bsp.Session: {text}"):
+        bsp.Session(**given)
+    for call in (bsp.run, bsp.predict):
+        with pytest.raises(bsp.LaunchError, match=f"bsp.{call.__name__}: {text}"):
+            call(lambda proc: None, **given)

@@ -580,8 +580,8 @@ def test_classes_of_the_callers_script_travel_between_processes(
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ((0, 1), "0 processes on 1 elements; both are 1 or more"),
-        ((2, 0), "2 processes on 0 elements; both are 1 or more"),
+        ((0, 1), "bsp.Session: nprocs = 0; a whole number, 1 or more"),
+        ((2, 0), "bsp.Session: elements = 0; a whole number, 1 or more"),
         ((2, 3), "3 elements for 2 processes; at most one element a process"),
     ],
 )

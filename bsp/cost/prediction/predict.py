@@ -95,8 +95,10 @@ def predict(
     every_process : run all of them nevertheless.
     Raises what the program raises; ValueNeeded where an abstract program asks for a value.
     """
+    from bsp.command.launch import check_numbers
     from bsp.runner import blas_limit, raise_failure
 
+    check_numbers("bsp.predict", nprocs=nprocs, elements=elements, seed=seed, blas_threads=blas_threads)
     here_first = min(nprocs or cores(), cores()) if elements is None and machine is None else (elements or 1)
     model = to_machine(profile_of(machine, here_first))
     nprocs = elements or model.p if nprocs is None else nprocs
