@@ -10,12 +10,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from bsp.command.launch import BLAS_VARIABLES, Launch, check_numbers, start
+from bsp.command.launch import BLAS_VARIABLES, Launch, start
 from bsp.cost.machine_file import Profile, profile_of, to_machine
 from bsp.cost.model import DEFAULT, Machine
 from bsp.cost.record.progress import RunProgress, live_line
 from bsp.cost.units import counted
 from bsp.engine.element import Element
+from bsp.engine.layout import check_numbers
 from bsp.engine.verdict import Verdict
 from bsp.errors import BspError, LaunchError, ProcessFailed
 from bsp.host import is_own

@@ -19,7 +19,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral
 from typing import Any
 
 from bsp.engine.layout import Hosting
@@ -117,18 +116,6 @@ class Launch:
         if threads is not None:  # D8
             extra |= dict.fromkeys(BLAS_VARIABLES, str(threads))
         return extra
-
-
-_LEAST = {"nprocs": 1, "elements": 1, "seed": 0, "blas_threads": 1}
-
-
-def check_numbers(call: str, **given: Any) -> None:
-    """Raise LaunchError for an argument of `call` that is neither None, a seed excepted, nor a number it can be."""
-    for name, value in given.items():
-        if value is None and name != "seed":
-            continue
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < _LEAST[name]:
-            raise LaunchError(f"{call}: {name} = {value!r}; a whole number, {_LEAST[name]} or more")
 
 
 def numbered(noun: str, numbers: range) -> str:

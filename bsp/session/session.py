@@ -13,11 +13,12 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
-from bsp.command.launch import Launch, check_numbers
+from bsp.command.launch import Launch
 from bsp.cost.machine_file import profile_of
 from bsp.cost.model import Machine
 from bsp.cost.record.progress import DisplayLine, live_line
 from bsp.cost.units import counted
+from bsp.engine.layout import check_numbers
 from bsp.errors import BspError, LaunchError, ProcessExited, SessionEnded
 from bsp.host import cores, find_mpiexec, no_mpi
 from bsp.notebook import cell_names, render_without_ours

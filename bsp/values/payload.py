@@ -128,7 +128,7 @@ class _Weighing(pickle.Pickler):
         return NotImplemented
 
 
-class _Counting(pickle.Pickler):
+class _PickleCounter(pickle.Pickler):
     """A pickler that counts the bytes which a pickle would have with the values of its arrays, and keeps none of them.
 
     Of a large array only a piece is written, because a pickle adds as many bytes to any of LARGEST bytes or more.
@@ -205,7 +205,7 @@ def dumps(value: Any) -> bytes:
     pickler.dump(value)
     if not pickler.arrays and not pickler.pickles:
         return out.getvalue()
-    counting = _Counting()
+    counting = _PickleCounter()
     counting.dump(counting.with_bytes(value) if pickler.pickles else value)  # only collectives put pickles into bundles
     pickled = Weighed(out.getvalue())
     pickled.weight = counting.bytes - len(pickled)

@@ -27,6 +27,7 @@ from bsp.cost.record.recorder import Recorder
 from bsp.cost.record.trace import headed, peak_bytes
 from bsp.cost.units import in_bytes, in_seconds
 from bsp.engine.element import Element
+from bsp.engine.layout import check_numbers
 from bsp.engine.verdict import Verdict
 from bsp.errors import LaunchError, NoInput, NoRoom
 from bsp.host import cores, memory_in_use
@@ -95,7 +96,6 @@ def predict(
     every_process : run all of them nevertheless.
     Raises what the program raises; ValueNeeded where an abstract program asks for a value.
     """
-    from bsp.command.launch import check_numbers
     from bsp.runner import blas_limit, raise_failure
 
     check_numbers("bsp.predict", nprocs=nprocs, elements=elements, seed=seed, blas_threads=blas_threads)
