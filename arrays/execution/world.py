@@ -153,7 +153,7 @@ class World:
             new[...] = block
         return new
 
-    def note(self, *what: Any) -> None:
+    def note(self, *what: bytes | Sequence[tuple[int, ...]] | Shape) -> None:
         """Note what this process has done or given without a plan; the next boundary checks that all did the same.
 
         what : numbers, texts, bytes, and tuples and lists of such.
@@ -161,8 +161,8 @@ class World:
         """
         if self.nprocs > 1:
             place, (noted_at, found) = self._place(), self.noted
-            before = found if found and noted_at == place else b""
-            self.noted = place, xxh3_64_digest(marshal.dumps((before, *what), MARSHAL))
+            told: Any = found if found and noted_at == place else b"", *what
+            self.noted = place, xxh3_64_digest(marshal.dumps(told, MARSHAL))
 
     def note_given(self, values: Iterable[Any], nodes: Iterable[Node] = ()) -> None:
         """Note NumPy arrays, numbers and texts that a call is given, and what leaves were made of.
@@ -173,7 +173,7 @@ class World:
             self.note(*map(fingerprint, values))
             self.compare(nodes)
 
-    def give(self, node: Node, *values: Any) -> None:
+    def give(self, node: Node, *values: object) -> None:
         """Keep with a new leaf what the program made it of: the first superstep that uses it compares them.
 
         values : NumPy arrays, numbers and texts, which must be the same on every process.

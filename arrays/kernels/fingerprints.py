@@ -20,7 +20,7 @@ def meaning(values: np.ndarray) -> bytes:
     return parts.reshape(-1, np.dtype("g").itemsize)[:, :10].tobytes()
 
 
-def fingerprint(value: Any) -> Any:
+def fingerprint(value: object) -> Any:
     """Return bytes, numbers and tuples that stand for a number, text or array of NumPy's; None for anything else.
 
     Of an array of more than 1 MiB, evenly spaced elements stand for all.
@@ -33,5 +33,8 @@ def fingerprint(value: Any) -> Any:
         value = np.asarray(value)
     if value.dtype.hasobject:
         return None
-    part = value if value.nbytes <= _WHOLE else value.flat[:: value.size // _SAMPLES | 1]
+    part = value
+    if value.nbytes > _WHOLE:
+        line = value.reshape(-1) if value.flags.c_contiguous else value.flat
+        part = line[:: value.size // _SAMPLES | 1]
     return value.shape, value.dtype.str, xxh3_64_digest(meaning(part))
