@@ -14,6 +14,7 @@ from bsp.cost.machine_file import Profile, fitting, named
 from bsp.cost.whole_file import same_file, why_not
 from bsp.errors import LaunchError, MachineError
 from bsp.host import cores, find_mpiexec, no_mpi
+from bsp.hosts.launcher import wrong_reach
 from bsp.hosts.listing import Host, from_file, from_option, from_slurm, placed
 from bsp.transport.schedules import CHOICES
 
@@ -232,7 +233,15 @@ def _check(parser: Parser, options: argparse.Namespace, program: list[str]) -> N
         parser.error(f"-n {options.elements}: a program runs on 1 element or more")
     for name in ("abstract", "every_process", "sweep", "json"):
         if getattr(options, name) and not options.predict:
-            parser.error(f"--{name} goes with --predict")
+            parser.error(f"--{name.replace('_', '-')} goes with --predict")
+    if options.predict and options.check:
+        parser.error("--predict computes nothing that --check could compare: leave one of them out")
+    if options.trace_format != "bsp" and options.trace is None:
+        parser.error(f"--trace-format {options.trace_format} goes with --trace FILE")
+    if options.reach is not None:
+        wrong = wrong_reach(options.reach)
+        if wrong:
+            parser.error(f"--reach '{options.reach}': {wrong}: a command with {{host}} in it, such as 'ssh {{host}}'")
     if options.predict and _nonstop().asked(options):
         parser.error("--predict is of a plain run: leave out --clones, --checkpoint and so on; bsp advise prices them")
     if options.profile is not None:

@@ -62,7 +62,11 @@ def judge(reports: Sequence[Standing], superstep: int) -> Verdict:
         status = 130 if first.error == "KeyboardInterrupt" else 1
         return Verdict(False, ProcessFailed(text), status, first, in_step=len(errors) == len(reports))
     if not waiting:
-        return Verdict(True, None, (exits[0].status or 0) if exits else 0, farewell=exits[0].traceback if exits else "")
+        if not exits:
+            return Verdict(True, None, 0)
+        return Verdict(
+            True, None, exits[0].status or 0, farewell=exits[0].traceback, in_step=len(exits) == len(reports)
+        )
     if exits:
         first = exits[0]
         text = (

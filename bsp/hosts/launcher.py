@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -34,6 +35,19 @@ def reaching(
             f"--cpus-per-task={_cores(environment)}", "--cpu-bind=none", "--export=ALL", *command,
         ]  # fmt: skip
     return [*_SSH, host, shlex.join(("env", f"PYTHONPATH={environment.get('PYTHONPATH', '')}", *command))]
+
+
+def wrong_reach(by: str) -> str:
+    """Return why a text is no command that reaches a host; "" if it may be one."""
+    try:
+        words = shlex.split(by)
+    except ValueError as wrong:
+        return str(wrong).lower()
+    if not words:
+        return "no command"
+    if not any("{host}" in word for word in words):
+        return "it does not say where"
+    return "" if shutil.which(words[0]) else f"there is no command {words[0]!r}"
 
 
 def why_not_started(host: str, said: str, status: int | None, otherwise: str) -> str:

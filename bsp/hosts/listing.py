@@ -61,6 +61,8 @@ def _of_line(words: list[str], where: str) -> Host:
         key, given, value = word.partition("=")
         if key not in _KEYS or not given:
             raise LaunchError(f"{where}: unknown key '{word}'; a line is: NAME slots=4 rack=R (or NAME:4)")
+        if not value or key in keys:
+            raise LaunchError(f"{where}: {key} {'a second time' if key in keys else 'without a value'} ('{word}')")
         keys[key] = value
     slots = _slots(keys["slots"], where, host.name) if "slots" in keys else host.slots
     return Host(host.name, slots, keys.get("rack", ""))

@@ -17,8 +17,8 @@ from typing import Any
 from bsp.session.handles import stays
 
 
-def parsed(source: str, name: str) -> tuple[ast.Module, ast.Expression | None]:
-    """Return a cell's statements, and its last expression if it ends with one that no semicolon hides.
+def compiled(source: str, name: str) -> tuple[CodeType, CodeType | None]:
+    """Return the code of a cell's statements, and of its last expression if it ends with one that no semicolon hides.
 
     name : of the cell, for tracebacks.  Raises SyntaxError.
     """
@@ -26,8 +26,10 @@ def parsed(source: str, name: str) -> tuple[ast.Module, ast.Expression | None]:
     assert isinstance(tree, ast.Module)
     last = tree.body[-1] if tree.body else None
     if not isinstance(last, ast.Expr) or _last_word(source) == ";":
-        return tree, None
-    return ast.Module(tree.body[:-1], tree.type_ignores), ast.Expression(last.value)
+        return _code(tree, name, "exec"), None
+    return _code(ast.Module(tree.body[:-1], tree.type_ignores), name, "exec"), _code(
+        ast.Expression(last.value), name, "eval"
+    )
 
 
 def _last_word(source: str) -> str:
@@ -46,12 +48,12 @@ def remember(source: str, name: str) -> None:
 def execute(proc: Any, source: str, name: str) -> Any:
     """Run a cell on a process; return the value of its last expression on process 0."""
     remember(source, name)
-    statements, last = parsed(source, name)
+    statements, last = compiled(source, name)
     names = vars(sys.modules["__main__"])
-    exec(_code(statements, name, "exec"), names)
+    exec(statements, names)
     if last is None:
         return None
-    value = eval(_code(last, name, "eval"), names)
+    value = eval(last, names)
     return value if proc.pid == 0 or stays(value) else None
 
 

@@ -54,7 +54,7 @@ def _check(shell: Any, cell: str, name: str) -> None:
     It is none itself: IPython prints every SyntaxError with the frames of the magic.
     """
     try:
-        cells.parsed(cell, name)
+        cells.compiled(cell, name)
     except SyntaxError as error:
         wrong = BspError(f"{type(error).__name__}: {error}")
         shown = shell.SyntaxTB.structured_traceback(type(error), error, [])

@@ -177,12 +177,14 @@ class Session:
             told = raised[pid][1]
             error: BaseException = ProcessExited(f"process {pid} called sys.exit with status {answer.status}")
             error.__traceback__ = rebuilt(told).__traceback__
+            if answer.in_step and all(told.alike(other) for _, other in raised.values()):
+                error.add_note(f"Raised by {self._everyone()} in superstep {raised[pid][0]}.")
+                return error
         elif culprit in raised and answer.failure.name == "ProcessFailed":
             superstep, told = raised[culprit]
             error = rebuilt(told)
             if answer.in_step and all(told.alike(other) for _, other in raised.values()):
-                who = "all processes" if self.nprocs > 1 else "process 0"
-                error.add_note(f"Raised by {who} in superstep {superstep}.")
+                error.add_note(f"Raised by {self._everyone()} in superstep {superstep}.")
                 return error
             error.add_note(f"Raised by process {culprit} in superstep {superstep}.")
         else:  # a mistake that only a comparison of the processes shows: the place is that of the first process
@@ -196,6 +198,9 @@ class Session:
         )
         self._close(why)
         return error
+
+    def _everyone(self) -> str:
+        return "all processes" if self.nprocs > 1 else "process 0"
 
     def _describe(self, handle: Handle) -> Description:
         """Return the present description of a handle's value, or the last one known."""

@@ -60,6 +60,7 @@ CELLS = {
     "error": "%%bsp\n\ndef inverse(k):\n    return 1 / k\n\ninverse(factor - 3)",
     "still there": "%%bsp\ninverse(2)",
     "syntax": "%%bsp\nz = (1 +",
+    "compiler": "%%bsp\nz = 1\nreturn 5",
     "function": "def halves(proc):\n    return ba.ones(3).reshape(2, 2)\n\ns.run(halves)",
     "place": "s.run(lambda proc: proc.coarray(1).put(proc.pid, [1.0, 2.0]))",
     "alone": "ba.ones((3, 4)) @ ba.ones((3, 4))",
@@ -108,6 +109,10 @@ def test_an_error_of_a_cell_shows_the_lines_of_the_cell_only(notebook: dict[str,
     assert result(notebook["still there"]) == "0.5"
     assert "SyntaxError: '(' was never closed" in traceback_of(notebook["syntax"])
     assert "z = (1 +" in traceback_of(notebook["syntax"])
+    text = traceback_of(notebook["compiler"])
+    assert "SyntaxError: 'return' outside function" in text
+    assert "magic.py" not in text
+    assert "session.py" not in text
 
 
 @pytest.mark.parametrize("cell", ["function", "place", "alone", "run"])

@@ -316,6 +316,13 @@ def test_sys_exit_without_a_status_ends_the_call(session: bsp.Session) -> None:
     assert session.run(main) == [0, 1, None, 3]
 
 
+def test_sys_exit_with_a_status_by_all_at_one_place_ends_the_call(session: bsp.Session) -> None:
+    with pytest.raises(bsp.ProcessExited, match=r"process 0 called sys\.exit with status 5") as caught:
+        session.run(lambda proc: sys.exit(5))
+    assert [note.partition(" in ")[0] for note in caught.value.__notes__] == ["Raised by all processes"]
+    assert session.run(lambda proc: proc.pid) == [0, 1, 2, 3]
+
+
 def some_raise(proc: bsp.Process) -> None:
     if proc.pid == 2:
         raise ValueError(f"row {proc.pid}")
