@@ -135,13 +135,18 @@ def without_ours(error: BaseException, explained: bool) -> TracebackType | None:
     return kept
 
 
-_ASSIGNED = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(?::[^=]+)?=\s*[\w.()]*\b(?:coarray|register)\(")
+_REGISTERS = r"\b(?:coarray|register)\("
+_ASSIGNED = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(?::[^=]+)?=\s*[\w.()]*" + _REGISTERS)
 
 
 def assigned_name(line: SourceLine) -> str | None:
-    """Return the variable that a registering source line assigns to: 'rows' for `rows = proc.coarray(9)`."""
-    found = _ASSIGNED.match(linecache.getline(*line))
-    return found.group(1) if found else None
+    """Return the variable that a registering source line assigns to: 'rows' for `rows = proc.coarray(9)`.
+
+    None if there is none, or if the line registers several arrays.
+    """
+    text = linecache.getline(*line)
+    found = _ASSIGNED.match(text)
+    return found.group(1) if found and len(re.findall(_REGISTERS, text)) == 1 else None
 
 
 def importing(frame: FrameType | None, root: CodeType) -> str | None:

@@ -29,8 +29,8 @@ def scatter(
     bundle: dict[int, Packed] = {}  # values that this process holds, by the receiver's distance from the root
     if steps.me == source:
         if values is None or len(values) != steps.n:
-            count = "none" if values is None else len(values)
-            raise ShapeError(f"{text} of {count} values for {steps.n} processes: one for each{proc._place()}")
+            what = "None" if values is None else f"{len(values)} values"
+            raise ShapeError(f"{text} of {what} for {steps.n} processes: one value for each{proc._place()}")
         parts = [pack(value, proc, text) for value in values]
         name = SCATTER.choose(proc, sum(map(words_of, parts)), algorithm, text, group is not None).name
         plan = name, SCATTER.supersteps(name, proc.nprocs, proc._task.element.machine)
