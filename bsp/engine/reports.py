@@ -8,7 +8,7 @@ import traceback
 from bsp.engine.task import RAISED, Task, status_of
 from bsp.engine.verdict import Standing
 from bsp.errors import CollectiveMistake
-from bsp.source import NOWHERE, SourceLine, is_ours, traceback_of
+from bsp.source import SourceLine, is_ours, program_line, traceback_of
 
 
 def report(task: Task, superstep: int) -> Standing:
@@ -32,10 +32,9 @@ def report(task: Task, superstep: int) -> Standing:
 
 
 def _raised_at(error: BaseException) -> SourceLine:
-    """Return the user's line closest to where an exception was raised."""
+    """Return the program's line closest to where an exception was raised; of a library's if there is none."""
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    users = [frame for frame in frames if not is_ours(frame[0])]
-    return SourceLine(users[-1]) if users else NOWHERE
+    return program_line(frame for frame in reversed(frames) if not is_ours(frame[0]))
 
 
 def _pickled(error: BaseException) -> bytes:

@@ -427,3 +427,12 @@ def test_plan_tells_what_was_chosen_and_at_which_prices() -> None:
     text, chosen, priced = bsp.run(main, nprocs=4)[2]
     assert text.startswith(f"allreduce(float64[100], op='add'): {chosen}; priced: one-phase ")
     assert priced == ["one-phase", "two-phase", "tree-2", "tree-4", "tree-8", "tree-16"]
+
+
+def test_an_error_of_a_library_is_told_at_the_line_of_the_program(tmp_path: Path) -> None:
+    path = tmp_path / "reads.py"
+    path.write_text("import json\nimport bsp\n\nbsp.process().sync()\nprint(json.loads('{bad'))\n")
+    done = ran(*BSPRUN, "-p", 2, "--predict", path)
+    assert done.returncode == 1
+    assert "JSONDecodeError" in done.stderr
+    assert "(reads.py:5, superstep 1)" in done.stderr
