@@ -36,7 +36,7 @@ class Comprehensions(ast.NodeTransformer):
         self._report(node.lineno, True, made)
         guard = Guard()
         guard.add(node.args[0], ())
-        reach([], node.args[0], guard)
+        reach([], node, guard)
         test = guard.test()
         return made if test is None else ast.copy_location(ast.IfExp(test, made, node), node)
 

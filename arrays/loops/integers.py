@@ -20,25 +20,31 @@ _SIGNS: dict[type[ast.operator], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Pow: "**", ast.LShift: "<<", ast.RShift: ">>",
     ast.FloorDiv: "//", ast.Mod: "%", ast.Div: "/",
 }  # fmt: skip
+_DIVISIONS = ("/", "//", "%")
 _MOST = 1 << 62  # of the absolute value of an integer
 _OF_MANY = 1 << 31  # of one that is added up: 2^31 of them are still less
 _POWERS = 62  # the largest exponent that is computed
 _CORNERS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "<<": operator.lshift, ">>": operator.rshift}
 
 
-def described(node: ast.AST, loops: Sequence[LoopRange], many: bool = False) -> Iterator[ast.expr]:
+def described(
+    node: ast.AST, loops: Sequence[LoopRange], many: bool = False, conditional: bool = False
+) -> Iterator[ast.expr]:  # fmt: skip
     """Yield the descriptions of the largest integer expressions in a tree that may leave 64 bits, for `fit`.
 
-    many : the values of all iterations are added up.
+    Comprehensions, which have loops of their own, are left out.
+    many : the values of all iterations are added up.   conditional : not all of them are computed.
     """
-    if isinstance(node, ast.Subscript):
+    if isinstance(node, (ast.Subscript, ast.GeneratorExp, ast.ListComp)):
         return
     if isinstance(node, (ast.BinOp, ast.UnaryOp)) and _is_whole(node):
-        if names_in(node) & {loop.name for loop in loops} and _is_risky(node, {loop.name for loop in loops}):
-            yield ast.Tuple([ast.Constant(_OF_MANY if many else _MOST), _description(node, loops)], ast.Load())
+        names = {loop.name for loop in loops}
+        if names_in(node) & names and _is_risky(node, names, conditional):
+            limit = ast.Constant(_OF_MANY if many else _MOST)
+            yield ast.Tuple([limit, _description(node, loops, conditional)], ast.Load())
         return
     for child in ast.iter_child_nodes(node):
-        yield from described(child, loops, many)
+        yield from described(child, loops, many, conditional or isinstance(node, (ast.IfExp, ast.BoolOp)))
 
 
 def _is_whole(node: ast.expr) -> bool:
@@ -50,15 +56,15 @@ def _is_whole(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) or (isinstance(node, ast.Constant) and type(node.value) in (int, float))
 
 
-def _is_risky(node: ast.AST, names: Collection[str]) -> bool:
-    """Return whether an expression may leave 64 bits where its loop variables are positions of arrays."""
+def _is_risky(node: ast.AST, names: Collection[str], conditional: bool) -> bool:
+    """Return whether an expression may leave 64 bits, or divide by 0, where its variables are positions of arrays."""
     for each in ast.walk(node):
         if not isinstance(each, ast.BinOp):
             continue
         varying = [bool(names_in(side) & {*names}) for side in (each.left, each.right)]
         if isinstance(each.op, (ast.Pow, ast.LShift)) and any(varying):
             return True
-        if isinstance(each.op, (ast.FloorDiv, ast.Mod, ast.Div)) and varying[1]:
+        if isinstance(each.op, (ast.FloorDiv, ast.Mod, ast.Div)) and varying[1] and not conditional:
             return True
         if isinstance(each.op, ast.Mult) and (all(varying) or _large(each.left) or _large(each.right)):
             return True
@@ -69,13 +75,18 @@ def _large(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, int) and abs(node.value) > _OF_MANY
 
 
-def _description(node: ast.expr, loops: Sequence[LoopRange]) -> ast.expr:
-    """Return an expression as tuples of a sign and its operands; a loop variable is its range."""
+def _description(node: ast.expr, loops: Sequence[LoopRange], conditional: bool = False) -> ast.expr:
+    """Return an expression as tuples of a sign and its operands; a loop variable is its range.
+
+    The sign of a division is followed by "?" under a condition, which may be that the divisor is not 0.
+    """
     if isinstance(node, ast.BinOp):
-        parts = [ast.Constant(_SIGNS[type(node.op)]), _description(node.left, loops), _description(node.right, loops)]
-        return ast.Tuple(parts, ast.Load())
+        sign = _SIGNS[type(node.op)]
+        sign += "?" if conditional and sign in _DIVISIONS else ""
+        operands = [_description(each, loops, conditional) for each in (node.left, node.right)]
+        return ast.Tuple([ast.Constant(sign), *operands], ast.Load())
     if isinstance(node, ast.UnaryOp):
-        inner = _description(node.operand, loops)
+        inner = _description(node.operand, loops, conditional)
         if isinstance(node.op, ast.UAdd):
             return inner
         return ast.Tuple([ast.Constant("-"), ast.Constant(0), inner], ast.Load())
@@ -121,8 +132,9 @@ def _interval(of: Any) -> tuple[int, int] | None:
     if of[0] == "product":
         return _of_product(of[1], of[2:])
     sign, left, right = of[0], _interval(of[1]), _interval(of[2])
-    if right is not None and sign in ("/", "//", "%") and right[0] <= 0 <= right[1]:
+    if right is not None and sign in _DIVISIONS and right[0] <= 0 <= right[1]:
         raise _Leaves  # Python raises ZeroDivisionError
+    sign = sign.rstrip("?")
     if sign == "**" and left is not None and left[0] < 0 and right is None:
         raise _Leaves  # Python gives a complex number
     if left is None or right is None or sign == "/":

@@ -31,36 +31,42 @@ def reached(loops: Sequence[LoopRange], statements: Sequence[ElementStatement], 
     masked : some of these iterations are not the program's.  LoopStays if positions besides theirs are not known.
     """
     for each in statements:
-        adds = isinstance(each.update, (ast.Add, ast.Sub))
+        adds, conditional = isinstance(each.update, (ast.Add, ast.Sub)), masked or each.condition is not None
         for part in (each.target, each.value, each.condition):
             if part is not None:
-                reach(loops, part, guard, masked, many=adds and part is each.value)
+                of_value = part is each.value
+                reach(loops, part, guard, masked, many=adds and of_value, conditional=conditional and of_value)
         if isinstance(each.update, ast.Mult) and (found := product_of(each.value, loops)) is not None:
             guard.integers[ast.unparse(found)] = found
 
 
 def reach(
-    loops: Sequence[LoopRange], node: ast.AST, guard: Guard, masked: bool = False, many: bool = False
+    loops: Sequence[LoopRange], node: ast.AST, guard: Guard, masked: bool = False, many: bool = False,
+    conditional: bool = False,
 ) -> None:  # fmt: skip
     """Add to a guard what an expression reaches in all iterations of loops, those of its comprehensions included.
 
-    many : its values are added up.
+    many : its values are added up.   conditional : not all of them are computed.
     """
-    for each in described(node, loops, many):
+    for each in described(node, loops, many, conditional):
         guard.integers[ast.unparse(each)] = each
-    _positions(loops, node, guard, masked)
+    _positions(loops, node, guard, masked, many, conditional)
 
 
-def _positions(loops: Sequence[LoopRange], node: ast.AST, guard: Guard, masked: bool) -> None:
+def _positions(
+    loops: Sequence[LoopRange], node: ast.AST, guard: Guard, masked: bool, many: bool, conditional: bool
+) -> None:  # fmt: skip
     if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
-        inner = [*loops, *ranges_of(node, loops)]
-        for part in (node.elt, *(test for each in node.generators for test in each.ifs)):
-            reach(inner, part, guard, masked, many=True)
+        inner, tests = [*loops, *ranges_of(node, loops)], [test for each in node.generators for test in each.ifs]
+        for part in (*tests, node.elt):
+            reach(inner, part, guard, masked, many, conditional or bool(tests))
     elif isinstance(node, ast.Subscript):
         _extent(loops, node, guard, masked)
     else:
+        adds = isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("sum", "prod")
+        branches = isinstance(node, (ast.IfExp, ast.BoolOp))
         for child in ast.iter_child_nodes(node):
-            _positions(loops, child, guard, masked)
+            _positions(loops, child, guard, masked, many or adds, conditional or branches)
 
 
 def _extent(loops: Sequence[LoopRange], node: ast.Subscript, guard: Guard, masked: bool) -> None:

@@ -20,6 +20,7 @@ from thinning import examples
 
 import bsp
 from bsp.arrays.loops import parallel
+from bsp.arrays.loops.functions import elements
 from bsp.arrays.loops.integers import fit
 
 BSPRUN = os.path.join(os.path.dirname(sys.executable), "bsprun")
@@ -137,6 +138,31 @@ def products_of_variables(x: Any, y: Any) -> Any:
     return s
 
 
+def divided_but_by_zero(x: Any, y: Any) -> Any:
+    for i in range(6):
+        y[i] = x[i] + (1 / (i - 2) if i != 2 else 0.0) + (5 % (i - 1) if i != 1 else 0)
+    return y
+
+
+def divided_unless_by_zero(x: Any, y: Any) -> Any:
+    for i in range(6):
+        if i != 3:
+            y[i] = x[i] + 1 / (i - 3)
+    return y
+
+
+def powers_in_a_generator(x: Any, y: Any) -> Any:
+    for i in range(6):
+        y[i] = sum(x[k] * (i + 1) ** k for k in range(6))
+    return y
+
+
+def squares(x: Any, y: Any) -> Any:
+    for i in range(6):
+        y[i] = x[i] + i * i + i**3 + (i << 2) + 7 % (i + 1)
+    return y + np.array([x[i] * (i + 60000) ** 2 for i in range(6)])
+
+
 def division_by_zero(x: Any, y: Any) -> Any:
     for i in range(6):
         y[i] = 1 / i
@@ -153,7 +179,8 @@ CASES: list[Callable[[Any, Any], Any]] = [
     beyond_the_end, assignment_beyond_the_end, generator_beyond_the_end, generator_in_a_loop_beyond_the_end,
     one_element_for_many, before_the_first, inside_by_a_condition, inside_by_an_if, descending, descending_twice,
     descending_numbers, large_powers, shifts, negative_powers, roots_of_negative_numbers, factorial, large_sum,
-    large_terms, products_of_variables, division_by_zero, remainder_by_zero,
+    large_terms, products_of_variables, divided_but_by_zero, divided_unless_by_zero, powers_in_a_generator, squares,
+    division_by_zero, remainder_by_zero,
 ]  # fmt: skip
 X, Y = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0]), np.arange(6.0)
 
@@ -177,6 +204,26 @@ def test_python_decides_what_a_loop_computes(case: Callable[[Any, Any], Any], p:
             assert found is expected
         else:
             np.testing.assert_allclose(np.asarray(found, float), np.asarray(expected, float), rtol=1e-14)
+
+
+def statements_only(case: Callable[[Any, Any], Any], monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Return whether all loops of a function become array statements, and these are what is carried out."""
+    held = []
+    monkeypatch.setattr("bsp.arrays.loops.functions.elements", lambda *given: held.append(elements(*given)) or held[-1])
+    made = parallel(case)
+    made(X.copy(), Y.copy())
+    return all(each.parallel for each in made.loops) and all(held) and bool(held)
+
+
+@pytest.mark.parametrize("case", [divided_but_by_zero, divided_unless_by_zero, powers_in_a_generator, squares])
+def test_what_is_safe_is_carried_out_as_array_statements(
+    case: Callable[[Any, Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert statements_only(case, monkeypatch)
+
+
+def test_what_is_not_safe_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not statements_only(large_powers, monkeypatch)
 
 
 def counted(x: Any, y: Any) -> Any:
