@@ -86,9 +86,12 @@ def judge(reports: Sequence[Standing], superstep: int) -> Verdict:
     for report in waiting:
         groups.setdefault(report.digest, []).append(report)
     parts = [f"{_pids([r.pid for r in group])} {_wait(group)} in {_calls(group)}" for group in groups.values()]
-    same = "the same call" if len({report.call for report in waiting}) > 1 else "this call with arguments that agree"
-    values = ", and give the same values to its arrays before" if len({report.given for report in waiting}) > 1 else ""
-    text = "; ".join(parts) + f" (superstep {superstep}); every process must make {same}{values}"
+    same = "this call with arguments that agree"
+    if len({report.call for report in waiting}) > 1:
+        same = "the same call"
+    elif len({report.given for report in waiting}) > 1:
+        same += ", and give the same values to its arrays before"
+    text = "; ".join(parts) + f" (superstep {superstep}); every process must make {same}"
     return Verdict(False, SyncMismatch(text), 1)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -45,9 +44,7 @@ def wrong_reach(by: str) -> str:
         return str(wrong).lower()
     if not words:
         return "no command"
-    if not any("{host}" in word for word in words):
-        return "it does not say where"
-    return "" if shutil.which(words[0]) else f"there is no command {words[0]!r}"
+    return "" if any("{host}" in word for word in words) else "it does not say where"
 
 
 def why_not_started(host: str, said: str, status: int | None, otherwise: str) -> str:

@@ -113,10 +113,6 @@ def test_everything_behind_the_script_is_the_scripts(line: str, own: str, progra
         ("--every-process s.py", r"--every-process goes with --predict"),
         ("--reach ssh s.py", r"--reach 'ssh': it does not say where: .*'ssh \{host\}'"),
         ("--reach '' s.py", r"--reach '': no command: .*"),
-        (
-            "--reach 'nothing-here {host}' s.py",
-            r"--reach 'nothing-here \{host\}': there is no command 'nothing-here': .*",
-        ),
         ("--reach 'ssh \"{host}' s.py", r"--reach 'ssh \"\{host\}': no closing quotation: .*"),
         ("--seed -1 s.py", r"--seed -1: seeds are 0 or more"),
         ("--seed seven s.py", r"argument --seed: invalid int value: 'seven'"),
