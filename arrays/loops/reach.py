@@ -1,4 +1,4 @@
-"""What loops reach of arrays and integers: a guard tests, where a program runs, that it is there.
+"""A guard tests, where a program runs, that the positions and integers which its loops reach are there.
 
 An array statement computes with slices, which end where an array ends, and with integers of 64 bits.  So where a loop
 would go beyond an array, count positions from its end, or need longer integers, the loop itself is carried out.

@@ -244,7 +244,7 @@ def test_a_graph_is_square() -> None:
 
 @pytest.mark.parametrize("nprocs", [1, 2, 3, 4])
 def test_a_graph_is_made_of_any_matrix(nprocs: int) -> None:
-    """Of scipy's and NumPy's, which every process has, as of sparse arrays; what is no matrix is refused."""
+    """Graphs of scipy's and NumPy's matrices are those of sparse arrays; what is no matrix is refused."""
     from bsp.arrays import sparse
 
     dense = np.array([[0.0, 2.0, 0.0], [0.0, 0.0, 3.0], [1.0, 0.0, 0.0]])

@@ -695,7 +695,7 @@ def _with_a_byte_changed(path: Path, at: int) -> None:
 @pytest.mark.parametrize("nprocs", [1, 2, 3])
 @pytest.mark.parametrize("name", CHANGED)
 def test_a_changed_byte_of_an_archive_is_found(tmp_path: Path, name: str, nprocs: int) -> None:
-    """As NumPy finds it: the CRC-32 of the member differs; also one outside of what a process reads of its own."""
+    """A changed byte is found by the CRC-32 of its member, as NumPy does, also outside of what a process reads."""
     array, grid = CHANGED[name]
     path = tmp_path / "x.npz"
     np.savez(path, first=_large[:20], x=array)

@@ -110,7 +110,7 @@ PAIRS: list[tuple[Any, Any]] = [
 @pytest.mark.parametrize("nprocs", [1, 2, 3])
 @pytest.mark.parametrize("dtype", [float, np.int8, bool, complex])
 def test_two_vectors_of_positions_are_pairs(dtype: Any, nprocs: int) -> None:
-    """As in scipy.sparse and NumPy; the result is a dense vector."""
+    """Two vectors of positions are pairs, as in scipy.sparse and NumPy; the result is a dense vector."""
     W = matrix(11, 7, 6, 0.5, dtype)
     D = W.toarray()
 

@@ -108,7 +108,7 @@ def test_floats_agree_within_a_tolerance() -> None:
 @pytest.mark.parametrize("nprocs", [1, 2, 3])
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 def test_nan_equals_nan(nprocs: int) -> None:
-    """As in numpy.testing.assert_array_equal; complex numbers are compared part by part."""
+    """NaN equals NaN, as in numpy.testing.assert_array_equal; complex numbers are compared part by part."""
     assert verify.equivalent(lambda proc, x: np.sqrt(x), np.sqrt, nprocs=[nprocs]).tried
     parts = {"nan": complex(np.nan, 1), "other": complex(np.nan, 2), "inf": complex(np.inf, 1), "number": 1 + 2j}
     for mine, theirs in [(mine, theirs) for mine in parts for theirs in parts]:
