@@ -233,7 +233,7 @@ def _rehearsed(origin: Origin, here: World, again: bool) -> Forecast:
         args, kwargs = _filled(origin.args, there), _filled(origin.kwargs, there)
         for _ in range(2 if again else 1):
             found = origin.function(*args, **kwargs)
-            lazy = [array._node for array in _arrays(found) if isinstance(array, Array) and array._node.op is not LEAF]
+            lazy = [array._node for array in _own_arrays(found) if array._node.op is not LEAF]
             if lazy:
                 there.evaluate(lazy, False)
             del found, lazy
@@ -298,33 +298,30 @@ def _filled(value: Any, here: World) -> Any:
     return value
 
 
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yield what arguments or results consist of, inside tuples, lists and dictionaries, too."""
+    if isinstance(value, (tuple, list)):
+        for each in value:
+            yield from _leaves(each)
+    elif isinstance(value, dict):
+        yield from _leaves(list(value.values()))
+    else:
+        yield value
+
+
 def _arrays(value: Any) -> Iterator[Any]:
     """Yield the arrays in arguments or results, ours and NumPy's."""
-    if isinstance(value, (Array, np.ndarray)):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for each in value:
-            yield from _arrays(each)
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _arrays(each)
+    return (each for each in _leaves(value) if isinstance(each, (Array, np.ndarray)))
 
 
 def _own_arrays(value: Any) -> Iterator[Array]:
     """Yield the arrays of ours in arguments or results."""
-    return (array for array in _arrays(value) if isinstance(array, Array))
+    return (each for each in _leaves(value) if isinstance(each, Array))
 
 
 def _given(value: Any) -> Iterator[Any]:
     """Yield everything in arguments that is no array of ours."""
-    if isinstance(value, (tuple, list)):
-        for each in value:
-            yield from _given(each)
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _given(each)
-    elif not isinstance(value, Array):
-        yield value
+    return (each for each in _leaves(value) if not isinstance(each, Array))
 
 
 def _nbytes(array: Any) -> int:
