@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import bsp
 from bsp.cost.machine_file import RATES, read, to_machine
 from bsp.cost.probe.command import _profile, refused, to_toml
 from bsp.cost.probe.fit import fitted
-from bsp.cost.probe.program import PATTERNS, POINTS, SIZES, Measured
+from bsp.cost.probe.program import PATTERNS, POINTS, SIZES, Measured, _inside_round
 from bsp.cost.report.tables import probe_text
 from bsp.cost.terms import TERMS
 
@@ -79,6 +80,18 @@ def test_a_refusal_says_first_that_the_machine_is_busy_and_then_which_time_is_un
     )
     alone = refused(Measured({}, unsure, None, 8, False), 30)
     assert alone is not None and alone.endswith("interval of the time of a word put one by one reaches down to 0")
+
+
+@pytest.mark.jobs
+def test_the_time_of_a_boundary_inside_an_element_is_never_less_than_nothing() -> None:
+    # "sends" and "cold" do far more work before the boundary than at it; each is followed by one that does little
+    heavy = [k for k, point in enumerate(POINTS) if point.kind in ("sends", "cold")]
+    light = [k for k in range(len(POINTS)) if k not in heavy]
+    order = [*heavy[:1], *light[:1], *heavy[1:], *light[1:]]
+    for _ in range(3):
+        (times, *others) = bsp.run(_inside_round, order, nprocs=8)
+        assert min(times) > 0
+        assert others == [times] * 7
 
 
 @pytest.mark.thorough
