@@ -29,7 +29,7 @@ from bsp.engine.element import Element
 from bsp.engine.recovery import LoopPosition
 from bsp.engine.task import IN_ONCE, Call, Task
 from bsp.errors import CannotMove
-from bsp.faults.carrier.segments import LEAST, Segment, bytes_of, usable
+from bsp.faults.carrier.segments import LEAST, Segment, Segments, bytes_of, usable
 from bsp.faults.carrier.wire import Wire
 from bsp.faults.checkpoints.state import capture, check, nothing_queued, restore, size_of
 from bsp.faults.checkpoints.state_interval import Spacing
@@ -60,6 +60,8 @@ from bsp.values import payload
 from bsp.values.canonical import pickled
 from bsp.world import hosting
 
+_CACHED = 1 << 18  # bytes
+
 
 class Erred(tuple[int, int, int, bytes]):
     """A message with text for standard error: (bundle, life, offset, text)."""
@@ -85,9 +87,10 @@ class AgentTransport:
         self.element: Element | None = None
         self.superstep = -1  # of the last exchange
         self.resumed = time.perf_counter()  # time at which the current computation began
-        self.segments = usable()  # whether large packets and states go by shared memory
+        self.segments = Segments() if usable() else None  # for large packets and states, if shared memory can be used
         # the latest state: its shared memory must not go before the agent has opened it, which it has when it answers
         self.given: Snapshot | None = None
+        self.came = 0  # bytes of all packets that have come
         self._failed = False  # the program has raised an exception; what follows only reports it
         self._came: dict[int, bytes] = {}  # packets of the last control exchange, by bundle
         self._headers: list[Header] = []
@@ -132,7 +135,10 @@ class AgentTransport:
         deliver: Deliver = self.wire.receive()
         assert type(deliver) is Deliver and deliver.exchange == self.exchange, deliver
         self.given = None
+        if self.segments is not None:
+            self.segments.tidy()
         self.ask = deliver.ask
+        self.came += sum([packet.size for packet in deliver.packets.values()])
         self._failed = self._failed or raised
         self.exchange += 1
         self.resumed = time.perf_counter()
@@ -207,14 +213,20 @@ class AgentTransport:
 
     def _shares(self, blocks: Sequence[np.ndarray]) -> bool:
         """Return whether a packet goes by shared memory: a large one, unless faults are injected into packets."""
-        return self.segments and not self._faults and sum(block.nbytes for block in blocks) >= LEAST
+        if self.segments is None or self._faults:
+            return False
+        return sum(block.nbytes for block in blocks) >= LEAST
 
     def _shared(self, blocks: Sequence[np.ndarray]) -> BundlePacket:
         """Return a packet in shared memory."""
-        digest = xxh3_128()
+        assert self.segments is not None
+        digest, segment = xxh3_128(), self.segments.empty(sum(block.nbytes for block in blocks))
         for block in blocks:
-            digest.update(block.data)
-        segment = Segment.of(blocks)
+            whole = block.data.cast("B")
+            for start in range(0, len(whole), _CACHED):  # digested and copied while it is in the cache
+                part = whole[start : start + _CACHED]
+                digest.update(part)
+                segment.append([part])
         return BundlePacket(segment.size, _no_digest(b"") if self._failed else digest.digest(), segment)
 
     def gather(self, value: Any) -> list[Any]:
@@ -374,7 +386,7 @@ class WorkerRecovery:
         answer = self._tell(place, data, asks)
         if data is not None:
             now = time.perf_counter()
-            self._spacing.took(transport.heads, now, None if asks else now - began)
+            self._spacing.took(transport.heads, now, transport.came, None if asks else now - began)
         # After loading a state the worker is at a later head and asks again: a still later state may have arrived.
         while answer is not None:
             self._put(tasks, answer)
@@ -421,7 +433,8 @@ class WorkerRecovery:
             return False
         if place.final or self._transport.ask or (self._every and place.round % self._every == 0):
             return True
-        return self._spacing.is_due(self._transport.heads, time.perf_counter(), sum(map(size_of, tasks)))
+        size = sum(map(size_of, tasks))
+        return self._spacing.is_due(self._transport.heads, time.perf_counter(), self._transport.came, size)
 
     def _check(self, tasks: Sequence[Task]) -> None:
         """Check that new entries of each State can be moved.
@@ -443,7 +456,8 @@ class WorkerRecovery:
     def _capture(self, tasks: Sequence[Task]) -> Packed | None:
         """Return the states of all processes as one; None if one of them cannot be moved."""
         parts: list[Packed] = []
-        shared = Segment.empty() if self._transport.segments else None
+        segments = self._transport.segments
+        shared = None if segments is None else segments.empty(sum(map(size_of, tasks)))
         for task in tasks:
             assert task.place is not None
             try:

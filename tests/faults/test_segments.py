@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bsp.faults.carrier.job_key import fresh
 from bsp.faults.carrier.mesh import Mesh
-from bsp.faults.carrier.segments import LEAST, Segment, SegmentGone, bytes_of, nearby, usable
+from bsp.faults.carrier.segments import LEAST, Segment, SegmentGone, Segments, bytes_of, nearby, usable
 from bsp.faults.carrier.wire import Closed, Wire
 from bsp.faults.protocol.messages import BundlePacket
 
@@ -24,7 +24,7 @@ from bsp.faults.protocol.messages import BundlePacket
 def test_blocks_come_back_as_they_were(sizes: list[int], seed: int) -> None:
     rng = np.random.default_rng(seed)
     blocks = [rng.integers(0, 256, size, np.uint8) for size in sizes]
-    segment = Segment.of(blocks)
+    segment = Segments().of(blocks)
     found = [np.empty_like(block) for block in blocks]
     segment.read_into(found)
     assert all(map(np.array_equal, found, blocks)) and len(segment) == sum(sizes)
@@ -32,7 +32,7 @@ def test_blocks_come_back_as_they_were(sizes: list[int], seed: int) -> None:
 
 def test_another_process_opens_it_by_reference_and_still_has_it_when_it_is_dropped() -> None:
     words = np.arange(1000.0)
-    segment = Segment.of([words])
+    segment = Segments().of([words])
     with nearby():
         told = pickle.dumps(segment, 5)
     assert len(told) < 500
@@ -52,7 +52,7 @@ def test_another_process_opens_it_by_reference_and_still_has_it_when_it_is_dropp
 
 
 def test_pieces_of_one_segment_are_opened_as_one_and_travel_as_bytes_to_other_machines() -> None:
-    segment = Segment.empty()
+    segment = Segments().empty(0)
     pieces = [segment.append([b"head", np.full(100, fill, np.uint8)]) for fill in (1, 2, 3)]
     with nearby():
         told = pickle.dumps(pieces, 5)
@@ -66,8 +66,103 @@ def test_pieces_of_one_segment_are_opened_as_one_and_travel_as_bytes_to_other_ma
     assert [bytes(data) for data in pickle.loads(abroad, buffers=buffers)] == expected[1:]
 
 
+def told_of(segment: Segment) -> bytes:
+    """What travels to another process of the machine."""
+    with nearby():
+        return pickle.dumps(segment, 5)
+
+
+def inode_of(segment: Segment) -> int:
+    return segment._file.inode
+
+
+def test_memory_that_nobody_holds_is_used_again() -> None:
+    segments = Segments()
+    first = segments.of([np.ones(1000)])
+    inode = inode_of(first)
+    reader = pickle.loads(told_of(first))
+    del first
+    second = segments.of([np.full(1000, 2.0)])
+    assert inode_of(second) != inode  # the reader has that
+    assert np.array_equal(np.frombuffer(reader.view()), np.ones(1000))
+    del reader
+    third = segments.of([np.full(1500, 3.0)])  # more than there was
+    assert inode_of(third) == inode
+    assert np.array_equal(np.frombuffer(third.view()), np.full(1500, 3.0))
+
+
+def test_a_view_holds_the_memory_as_long_as_it_is_there() -> None:
+    segments = Segments()
+    segment = segments.of([np.ones(1000)])
+    inode, view = inode_of(segment), pickle.loads(told_of(segment)).view()
+    del segment
+    assert inode_of(segments.of([np.zeros(1000)])) != inode
+    assert np.array_equal(np.frombuffer(view), np.ones(1000))
+    del view
+    assert inode_of(segments.of([np.zeros(1000)])) == inode
+
+
+def test_a_reference_that_is_opened_after_the_memory_was_used_again_is_gone() -> None:
+    segments = Segments()
+    first = segments.of([np.ones(1000)])
+    told, inode = told_of(first), inode_of(first)
+    del first
+    second = segments.of([np.zeros(1000)])
+    assert inode_of(second) == inode
+    with pytest.raises(SegmentGone, match="another segment"):
+        pickle.loads(told)
+    assert inode_of(pickle.loads(told_of(second))) == inode
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 3000), st.integers(0, 5), st.booleans()), max_size=40))
+def test_who_holds_a_segment_always_finds_in_it_what_was_written(steps: list[tuple[int, int, bool]]) -> None:
+    """Each step writes a segment, and lets go one that somebody holds, or the reference to one that nobody opened."""
+    segments = Segments()
+    held: list[tuple[Segment, np.ndarray]] = []
+    late: list[tuple[bytes, np.ndarray]] = []
+    most = 0
+    for k, (count, which, opens) in enumerate(steps):
+        words = np.arange(k, k + count, dtype=np.int64)
+        written = segments.of([words])
+        if opens:
+            held.append((pickle.loads(told_of(written)), words))
+        else:
+            late.append((told_of(written), words))
+        most = max(most, sum(each.size for each, _ in held) + written.size)
+        del written
+        if which < len(held):
+            del held[which]
+        for segment, expected in held:
+            assert np.array_equal(np.frombuffer(segment.view(), np.int64), expected)
+        for told, expected in late:
+            try:
+                found = pickle.loads(told)
+            except SegmentGone:
+                continue
+            assert np.array_equal(np.frombuffer(found.view(), np.int64), expected)
+            del found
+        assert sum(file.room for file in segments._idle) <= 2 * most
+
+
+def test_the_memory_of_files_that_are_not_used_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("bsp.faults.carrier.segments.time.monotonic", lambda: clock[0])
+    segments = Segments()
+    before = len(os.listdir("/proc/self/fd"))
+    del_one, keep_one = segments.of([np.ones(1000)]), segments.of([np.ones(1000)])
+    del del_one
+    clock[0] = 6.0
+    del keep_one
+    segments.tidy()
+    assert len(os.listdir("/proc/self/fd")) == before + 2
+    clock[0] = 12.0
+    segments.tidy()
+    assert len(os.listdir("/proc/self/fd")) == before + 1
+
+
 def test_what_one_thread_pickles_for_a_file_holds_bytes_while_another_sends() -> None:
-    segment = Segment.of([np.arange(5.0)])
+    segment = Segments().of([np.arange(5.0)])
     with nearby(), ThreadPoolExecutor(1) as other:
         told = other.submit(pickle.dumps, segment, 5).result()
     del segment
@@ -75,13 +170,13 @@ def test_what_one_thread_pickles_for_a_file_holds_bytes_while_another_sends() ->
 
 
 def test_one_that_was_dropped_is_gone_even_if_its_descriptor_is_somebody_elses() -> None:
-    segment = Segment.of([np.ones(10)])
+    segment = Segments().of([np.ones(10)])
     with nearby():
         told = pickle.dumps(segment, 5)
     del segment
     with pytest.raises(SegmentGone):
         pickle.loads(told)
-    other = Segment.of([np.zeros(10)])  # takes the same descriptor
+    other = Segments().of([np.zeros(10)])  # takes the same descriptor
     with pytest.raises(SegmentGone, match="another file"):
         pickle.loads(told)
     assert len(other) == 80
@@ -89,7 +184,7 @@ def test_one_that_was_dropped_is_gone_even_if_its_descriptor_is_somebody_elses()
 
 def test_its_bytes_travel_to_other_machines_and_into_checkpoints() -> None:
     words = np.arange(LEAST // 8, dtype=float)
-    packet = BundlePacket(words.nbytes, bytes(16), Segment.of([words]))
+    packet = BundlePacket(words.nbytes, bytes(16), Segments().of([words]))
     buffers: list[pickle.PickleBuffer] = []
     told = pickle.dumps(packet, 5, buffer_callback=buffers.append)
     found = pickle.loads(told, buffers=buffers)
@@ -101,7 +196,7 @@ def test_a_message_whose_segment_is_gone_is_lost_and_others_are_not() -> None:
     one, two = Mesh(key, 0), Mesh(key, 1)
     try:
         one.meet(1, two.address)
-        segment = Segment.of([np.ones(10)])
+        segment = Segments().of([np.ones(10)])
         one.send(1, segment)
         one.send(1, "behind it")
         assert two.socket.poll(10_000)
@@ -118,12 +213,12 @@ def test_a_message_whose_segment_is_gone_is_lost_and_others_are_not() -> None:
 
 def test_what_a_dead_worker_has_said_is_not_an_error_of_who_reads_it() -> None:
     mine, its = map(Wire, socket.socketpair())
-    segment = Segment.of([np.ones(10)])
+    segment = Segments().of([np.ones(10)])
     its.send(segment)
     its.send("behind it")
     del segment
     assert mine.read() == ["behind it"]
-    its.send(Segment.of([np.ones(10)]))
+    its.send(Segments().of([np.ones(10)]))
     with pytest.raises(Closed):
         mine.receive()
     mine.close()

@@ -10,17 +10,20 @@ import pytest
 from bsp.faults.checkpoints.state_interval import Spacing
 
 
-def taken(heads: int, round_seconds: float, costs: list[float], size: int = 0) -> list[int]:
-    """The heads at which states are taken that cost so much, one after the other and round again."""
+def taken(heads: int, round_seconds: float, costs: list[float], size: int = 0, packets: int = 0) -> list[int]:
+    """The heads at which states are taken that cost so much, one after the other and round again.
+
+    packets : bytes that come in each round.
+    """
     now, found = 0.0, []
     spacing = Spacing(now)
     for head in range(1, heads + 1):
         now += round_seconds
-        if spacing.is_due(head, now, size):
+        if spacing.is_due(head, now, head * packets, size):
             cost = costs[len(found) % len(costs)]
             found.append(head)
             now += cost
-            spacing.took(head, now, cost)
+            spacing.took(head, now, head * packets, cost)
     return found
 
 
@@ -63,5 +66,15 @@ def test_siblings_that_know_other_costs_take_states_in_common() -> None:
 def test_a_state_whose_cost_is_not_known_says_nothing_of_the_next() -> None:
     spacing = Spacing(0.0)
     for head in range(1, 9):
-        assert spacing.is_due(head, float(head), 0)
-        spacing.took(head, float(head), None)
+        assert spacing.is_due(head, float(head), 0, 0)
+        spacing.took(head, float(head), 0, None)
+
+
+@pytest.mark.parametrize(("size", "packets", "interval"), [
+    (10**7, 10**7, 8),  # a state is an eighth of them
+    (10**7, 10**5, 64),  # small packets: dear states are as rare as without them
+    (0, 10**7, 4), (0, 10**9, 1),  # a small state: 64 MiB are kept, or one round's
+])  # fmt: skip
+def test_states_are_taken_for_large_packets_that_are_kept_until_then(size: int, packets: int, interval: int) -> None:
+    found = taken(1000, 0.01, [0.01], size, packets)
+    assert {b - a for a, b in itertools.pairwise(found[-8:])} == {interval}
