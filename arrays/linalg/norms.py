@@ -41,7 +41,7 @@ def vector_norm(x: ArrayLike, /, *, axis: Axes = None, keepdims: bool = False, o
     axis = None if axis is None else _norm_axes(axis)
     ord = 2 if ord is None else ord
     if ord == np.inf:
-        return largest(absolute(array), axis=axis, keepdims=keepdims)
+        return largest(absolute(array), axis=axis, keepdims=keepdims, initial=0)  # that of no elements
     if ord == -np.inf:
         return least(absolute(array), axis=axis, keepdims=keepdims)
     if ord == 0:
@@ -77,10 +77,10 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Ord = "fro") ->
         return vector_norm(array, axis=(-2, -1), keepdims=keepdims)
     if ord == "nuc" or ord in (2, -2):
         s = svdvals(array)
-        found = total(s, axis=-1) if ord == "nuc" else largest(s, axis=-1) if ord == 2 else least(s, axis=-1)
+        found = total(s, axis=-1) if ord == "nuc" else largest(s, axis=-1, initial=0) if ord == 2 else least(s, axis=-1)
     elif ord in (1, -1, np.inf, -np.inf):
         sums = total(absolute(array), axis=-2 if abs(ord) == 1 else -1)
-        found = largest(sums, axis=-1) if ord > 0 else least(sums, axis=-1)
+        found = largest(sums, axis=-1, initial=0) if ord > 0 else least(sums, axis=-1)
     else:
         raise ValueError(f"Invalid norm order {ord!r} for matrices.")
     return found[..., None, None] if keepdims else found

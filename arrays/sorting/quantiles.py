@@ -259,7 +259,7 @@ def _of_all(node: Node, what: str, q: np.ndarray, weak: bool, method: str, kind:
             function = getattr(np, what)
             given = () if shape == () and "median" in what else (q.item() if weak else q,)
             return _result(function(values, *given, **({} if "median" in what else {"method": method})), shape, kind)
-        kept = values[~np.isnan(values)] if values.dtype.kind in "fmM" else values
+        kept = values[values == values]  # without NaN and NaT
         if not kept.size:
             return _result(_missing(shape, kind), shape, kind)
         given = () if "median" in what else (q.item() if weak else q,)

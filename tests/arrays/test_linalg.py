@@ -719,6 +719,18 @@ def test_what_has_no_distributed_form_is_refused_or_names_its_price(
 # -------------------------------------------------------------------------- norms, products
 
 
+@pytest.mark.parametrize("ord", [1, 2, np.inf, -1, -2, -np.inf, "fro", "nuc"])
+@pytest.mark.parametrize("shape", [(3, 0), (0, 3), (0, 0), (2, 3, 0)])
+def test_norms_of_matrices_without_elements_are_numpys(dealt: None, shape: tuple[int, ...], ord: Any) -> None:
+    def outcome(xp: Any) -> Any:
+        try:
+            return np.asarray(xp.linalg.matrix_norm(xp.empty(shape), ord=ord)).tolist()
+        except ValueError as wrong:
+            return type(wrong)
+
+    assert bsp.run(lambda proc: outcome(ba), nprocs=3) == [outcome(np)] * 3
+
+
 @pytest.mark.parametrize("nprocs", [1, 3])
 @pytest.mark.parametrize("dtype", [float, complex, np.float32, np.int64])
 def test_norms_are_numpys(dealt: None, nprocs: int, dtype: Any) -> None:

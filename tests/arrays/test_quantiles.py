@@ -82,6 +82,19 @@ def test_quantiles_of_all_elements_have_numpys_bits(kind: str, size: int) -> Non
                 assert same(got, expected), (nprocs, grid, call, got, expected)
 
 
+@pytest.mark.parametrize("nans", (0, 1, 2, 5))
+def test_medians_of_complex_elements_skip_nan_in_either_part(nans: int) -> None:
+    x = RNG.normal(size=5) + 1j * RNG.normal(size=5)
+    x[:nans] = [complex(np.nan, k) if k % 2 else complex(k, np.nan) for k in range(nans)]
+
+    def main(proc: bsp.Process, grid: Any) -> Any:
+        return tried(lambda: ba.nanmedian(ba.asarray(x, grid=grid)).compute())
+
+    for nprocs, grid in ((1, 1), (3, 3), (2, None)):
+        for got in bsp.run(main, grid, nprocs=nprocs):
+            assert same(got, tried(lambda: np.nanmedian(x)))
+
+
 def test_quantiles_over_axes_are_numpys() -> None:
     x = RNG.normal(size=(6, 7, 5))
     x[1, 2, 3] = np.nan
