@@ -165,6 +165,8 @@ def _position(at: int, length: int) -> int:
 
 def _plain(part: Any) -> Any:
     """Return one part of an index as an int, a slice, `...`, or an array of positions (a copy)."""
+    if isinstance(part, slice) and part.step == 0:
+        raise TypeError("at= takes no slice with step 0")
     if part is Ellipsis or (isinstance(part, (slice, int)) and not isinstance(part, bool)):
         return part
     if part is None:

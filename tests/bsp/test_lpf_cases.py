@@ -726,7 +726,8 @@ def test_positions_that_overflow_the_machines_integers_are_out_of_range(run: Any
         assert f"{call} at position {position} of 'x'" in text
 
 
-WRONG_INDICES = {"a float": 1.5, "text": "0", "newaxis": None, "floats": [0.5], "two ellipses": (..., ...)}
+WRONG_INDICES = {"a float": 1.5, "text": "0", "newaxis": None, "floats": [0.5], "two ellipses": (..., ...),
+                 "no step": slice(None, None, 0)}  # fmt: skip
 
 
 @pytest.mark.parametrize("at", WRONG_INDICES)
