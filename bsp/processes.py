@@ -39,6 +39,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -414,8 +415,11 @@ class Process:
         state : a bsp.State with everything that a round needs of the last one.  Without clones it has no effect.
         Every process must reach the head of a round in the same superstep.  Only the outermost loop counts: a
         loop inside another one is a plain range(times).
+        Raises TypeError for times that are no whole number, and for a state that is no bsp.State.
         """
-        return rounds(self._task, times, state)
+        if state is not None and not isinstance(state, State):
+            raise TypeError(f"rounds: the state is a bsp.State, as in bsp.State(x=x), not a {type(state).__name__}")
+        return rounds(self._task, index(times), state)
 
     def once(self, call: Callable[[], Any]) -> Any:
         """Call `call()` for an effect outside the program, such as writing a file or reading a clock; return its value.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -177,6 +178,17 @@ def test_rounds_are_a_range_with_a_state(run: Any) -> None:
         return [state.total, *proc.rounds(2)]
 
     assert run(main, nprocs=3) == [[18, 0, 1]] * 3
+
+
+@pytest.mark.parametrize(("times", "state", "said"), [
+    (2.5, None, "'float' object cannot be interpreted as an integer"), (3, {"x": 1}, "bsp.State(x=x), not a dict"),
+])  # fmt: skip
+def test_rounds_take_a_whole_number_and_a_state(times: Any, state: Any, said: str) -> None:
+    def main(proc: bsp.Process) -> None:
+        with pytest.raises(TypeError, match=re.escape(said)):
+            proc.rounds(times, state)
+
+    bsp.run(main, nprocs=2)
 
 
 @pytest.mark.solo
