@@ -35,6 +35,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+_REPEATING = ("edge", "reflect", "symmetric", "wrap")  # modes of `pad`
+
+
 def _node(x: Any) -> Node:
     return build.strong(asarray(x)._node)
 
@@ -601,15 +604,18 @@ def repeat(x: ArrayLike, repeats: ArrayLike, /, axis: int | None = None) -> Arra
 
 
 def pad(
-    x: ArrayLike, width: int | Sequence[int] | Sequence[Sequence[int]], mode: Literal["constant"] = "constant", *,
+    x: ArrayLike, width: int | Sequence[int] | Sequence[Sequence[int]],
+    mode: Literal["constant", "edge", "reflect", "symmetric", "wrap"] = "constant", *,
     constant_values: Scalar | Array = 0,
 ) -> Array:  # fmt: skip
-    """Return the array with a margin of one constant around it.
+    """Return the array with a margin around it: of one constant, or of its own elements.  Lazy.
 
     width : the width of the margin: one number, (before, after) for every axis, or such a pair for each axis.
+    mode : "edge" repeats the outermost elements; "reflect" mirrors the array at them, "symmetric" at their outer sides;
+        "wrap" continues it periodically.
     """
-    if mode != "constant":
-        raise ValueError(f"pad: mode={mode!r}; only 'constant' is distributed")
+    if mode not in ("constant", *_REPEATING):
+        raise ValueError(f"pad: mode={mode!r} is none of 'constant', {', '.join(map(repr, _REPEATING))}")
     array = asarray(x)
     given = np.asarray(width)
     if given.dtype.kind != "i":
@@ -617,12 +623,43 @@ def pad(
     if (given < 0).any():
         raise ValueError("index can't contain negative values")
     widths = np.broadcast_to(given, (array.ndim, 2)).tolist()
+    if mode in _REPEATING:
+        for axis, (before, after) in enumerate(widths):
+            if not array.shape[axis] and (before or after):
+                raise ValueError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
+            if before or after:
+                array = _repeating(array, axis, np.pad(np.arange(array.shape[axis]), (before, after), mode))
+        return array
     if np.ndim(constant_values):
         raise ValueError("pad: one constant for all sides")
     shape = tuple(length + before + after for length, (before, after) in zip(array.shape, widths, strict=True))
     base = build.broadcast(build.cast(build.operand(constant_values), array.dtype), shape)
     origin, inside, steps = (0,) * array.ndim, tuple(before for before, _ in widths), (1,) * array.ndim
     return wrap(build.assembled(shape, array.dtype, [(base, origin, steps), (array._node, inside, steps)]))
+
+
+def _repeating(array: Array, axis: int, positions: np.ndarray) -> Array:
+    """Return the slices of an array at some positions along an axis, joined."""
+    before, behind = (slice(None),) * axis, array.shape[axis + 1 :]
+    parts = []
+    for run in _runs(positions):
+        first, last = int(run[0]), int(run[-1])
+        stop, step = (last + 1, 1) if first <= last else (last - 1 if last else None, -1)
+        part = array[(*before, slice(first, stop, step))]
+        parts.append(broadcast_to(part, (*array.shape[:axis], len(run), *behind)) if first == last else part)
+    return concatenate(parts, axis=axis)
+
+
+def _runs(positions: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the parts of a vector of positions in which all steps are 0, all are 1, or all are -1."""
+    steps = np.diff(positions)
+    far = abs(steps) > 1
+    start = 0
+    for end in np.flatnonzero(far | (np.diff(steps, prepend=steps[:1]) != 0)).tolist():
+        if end > start or far[end]:
+            yield positions[start : end + 1]
+            start = end + 1
+    yield positions[start:]
 
 
 def diagonal(x: ArrayLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:

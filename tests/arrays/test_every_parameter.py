@@ -118,8 +118,7 @@ CANDIDATES: dict[str, list[Any]] = {
 }  # fmt: skip
 # by function ("" for all) and parameter: values of NumPy's that are no contract, and what we do with them
 KNOWN: dict[tuple[str, str], tuple[list[Any], str]] = {
-    ("pad", "mode"): (["wrap", "edge", "reflect", "symmetric", "linear_ramp", "maximum", "mean", "median", "minimum",
-                       "empty"], "refused by name: only constants are put around"),
+    ("pad", "mode"): (["linear_ramp", "maximum", "mean", "median", "minimum", "empty"], "refused by name"),
     ("qr", "mode"): (["raw", "full"], "refused by name: LAPACK's own factors"),
     ("array", "ndmax"): ([0, 1, np.int64(1), True], "of nested lists; NumPy asks our array for one of its own"),
     ("unique", "sorted"): ([False, None], "any order may come: ours ascends"),

@@ -1,9 +1,13 @@
-"""Arrays are joined by NumPy's rules of casting."""
+"""Arrays are joined by NumPy's rules of casting, and have NumPy's margins."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpys_answers import random
 
 import bsp
@@ -23,3 +27,37 @@ def test_the_rule_of_casting_is_kept_when_arrays_are_joined(name: str) -> None:
 
     for p in (1, 3):
         bsp.run(main, nprocs=p)
+
+
+WIDTHS = st.integers(0, 12)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 9), WIDTHS, WIDTHS), min_size=1, max_size=3),
+    st.sampled_from(["constant", "edge", "reflect", "symmetric", "wrap"]),
+)
+def test_margins_are_numpys(axes: list[tuple[int, int, int]], mode: Any) -> None:
+    shape, widths = tuple(length for length, _, _ in axes), [(before, after) for _, before, after in axes]
+    data = np.arange(np.prod(shape)).reshape(shape)
+
+    def outcome(pad: Any, x: Any) -> Any:
+        try:
+            return np.asarray(pad(x, widths, mode))
+        except ValueError as wrong:
+            return str(wrong)
+
+    expected = outcome(np.pad, data)
+    for nprocs, grid in ((1, None), (3, (2,) * len(shape))):
+        for found in bsp.run(lambda proc, grid=grid: outcome(ba.pad, ba.asarray(data, grid=grid)), nprocs=nprocs):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_a_periodic_margin_moves_the_margin_alone() -> None:
+    def main(proc: bsp.Process, mode: Any) -> None:
+        x = ba.asarray(np.ones((2000, 1000)))
+        if mode is not None:
+            ba.pad(x, 1, mode).persist()
+
+    made, wrapped = (bsp.predict(main, mode, nprocs=4, machine=bsp.Machine(p=4)).words for mode in (None, "wrap"))
+    assert wrapped - made <= 2 * 1000  # a process sends its first and its last row
