@@ -1,8 +1,8 @@
 """Large packets and states in memory that the processes of a machine share: workers write them, agents copy nothing.
 
 A segment lies in a file that is only in memory (memfd).  What travels between agents and workers of a machine is where
-it is to be opened; each then holds it by a descriptor of its own.  To other machines, and into checkpoints, its bytes
-travel.
+it is to be opened; each then holds it by a descriptor of its own, or has a copy when descriptors are scarce.  To other
+machines, and into checkpoints, its bytes travel.
 
 New memory takes several times as long to write as memory that has been written before: 8 ms instead of 0.5 for 16 MiB
 on a virtual machine.  So a worker uses a file again when nobody holds its segment any more.  Who holds one has a shared
@@ -17,6 +17,7 @@ import fcntl
 import mmap
 import os
 import pickle
+import resource
 import struct
 import time
 from collections.abc import Iterator, Sequence
@@ -36,7 +37,7 @@ _nearby: ContextVar[bool] = ContextVar("_nearby", default=False)
 
 
 class SegmentGone(Exception):
-    """A segment cannot be opened any more: its owner has ended, or dropped it."""
+    """A segment cannot be opened: its owner has ended, or dropped it, or there are no descriptors."""
 
 
 class _File:
@@ -210,7 +211,7 @@ class SegmentPiece:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle where the piece is, or its bytes."""
         if _nearby.get():
-            return SegmentPiece, (self._segment, self._start, self._size)
+            return _piece, (self._segment, self._start, self._size)
         return _as_it_is, (pickle.PickleBuffer(self.view()),)
 
 
@@ -219,7 +220,7 @@ def bytes_of(data: Any) -> Any:
     return data.view() if isinstance(data, Segment | SegmentPiece) else data
 
 
-def _opened(pid: int, descriptor: int, inode: int, number: int, size: int) -> Segment:
+def _opened(pid: int, descriptor: int, inode: int, number: int, size: int) -> Segment | bytearray:
     try:
         file = _File(os.open(f"/proc/{pid}/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC))
     except OSError as wrong:
@@ -229,7 +230,15 @@ def _opened(pid: int, descriptor: int, inode: int, number: int, size: int) -> Se
     if not file.is_in_use(number):
         raise SegmentGone("another segment")
     file.number = number
-    return Segment(file, size)
+    segment = Segment(file, size)
+    # Half of the descriptors remain for others.  The system gives the lowest that is free.
+    if 2 * file.descriptor >= resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 0:
+        return bytearray(segment.view())
+    return segment
+
+
+def _piece(segment: Segment | bytearray, start: int, size: int) -> SegmentPiece | memoryview:
+    return SegmentPiece(segment, start, size) if isinstance(segment, Segment) else memoryview(segment)[start:][:size]
 
 
 def _as_it_is(buffer: Any) -> Any:

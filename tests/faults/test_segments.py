@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import resource
 import socket
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,7 +17,7 @@ from bsp.faults.carrier.job_key import fresh
 from bsp.faults.carrier.mesh import Mesh
 from bsp.faults.carrier.segments import LEAST, Segment, SegmentGone, Segments, bytes_of, nearby, usable
 from bsp.faults.carrier.wire import Closed, Wire
-from bsp.faults.protocol.messages import BundlePacket
+from bsp.faults.protocol.messages import BundlePacket, Packed
 
 
 @settings(deadline=None)
@@ -180,6 +181,27 @@ def test_one_that_was_dropped_is_gone_even_if_its_descriptor_is_somebody_elses()
     with pytest.raises(SegmentGone, match="another file"):
         pickle.loads(told)
     assert len(other) == 80
+
+
+def test_it_is_copied_when_half_of_the_descriptors_are_in_use() -> None:
+    segment = Segments().empty(0)
+    state = Packed(b"", ("a", "b"), tuple(segment.append([np.full(1 << 16, fill, np.uint8)]) for fill in (1, 2)))
+    with nearby():
+        told, before = pickle.dumps((segment, state), 5), len(os.listdir("/proc/self/fd"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (2 * segment._file.descriptor, hard))
+    try:
+        found, pieces = pickle.loads(told)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert bytes(found) == bytes(segment.view())
+    assert pieces.size == state.size
+    with nearby():
+        buffers: list[pickle.PickleBuffer] = []
+        again = pickle.dumps(pieces, 5, buffer_callback=buffers.append)
+    expected = [bytes(bytes_of(piece)) for piece in state.arrays]
+    assert [bytes(piece) for piece in pickle.loads(again, buffers=buffers).arrays] == expected
 
 
 def test_its_bytes_travel_to_other_machines_and_into_checkpoints() -> None:
