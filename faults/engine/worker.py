@@ -7,6 +7,7 @@ any other.  No clock value is in the packets, so that clones send the same bytes
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import os
 import pickle
@@ -199,7 +200,7 @@ class AgentTransport:
 
     def blocks(self, out: Blocks, into: Blocks, superstep: int) -> None:
         """Exchange blocks whose sizes both sides know; the blocks of `into` are filled."""
-        shared = {b: self._shared(out[b]) for b in self._others() if self._shares(out.get(b, ()))}
+        shared = {b: packet for b in self._others() if (packet := self._shared(out.get(b, ()))) is not None}
         joined = {b: _joined(out.get(b, ())) for b in self._others() if b not in shared}
         came = self._exchange(joined, shared=shared)
         for b, blocks in into.items():
@@ -211,23 +212,26 @@ class AgentTransport:
                 block[...] = np.frombuffer(data[start : start + block.nbytes], np.uint8)
                 start += block.nbytes
 
-    def _shares(self, blocks: Sequence[np.ndarray]) -> bool:
-        """Return whether a packet goes by shared memory: a large one, unless faults are injected into packets."""
-        if self.segments is None or self._faults:
-            return False
-        return sum(block.nbytes for block in blocks) >= LEAST
+    def _shared(self, blocks: Sequence[np.ndarray]) -> BundlePacket | None:
+        """Return a large packet in shared memory; None if it travels as it is.
 
-    def _shared(self, blocks: Sequence[np.ndarray]) -> BundlePacket:
-        """Return a packet in shared memory."""
-        assert self.segments is not None
-        digest, segment = xxh3_128(), self.segments.empty(sum(block.nbytes for block in blocks))
-        for block in blocks:
-            whole = block.data.cast("B")
-            for start in range(0, len(whole), _CACHED):  # digested and copied while it is in the cache
-                part = whole[start : start + _CACHED]
-                digest.update(part)
-                segment.append([part])
-        return BundlePacket(segment.size, _no_digest(b"") if self._failed else digest.digest(), segment)
+        Small packets do, all into which faults are injected, and those for which there is no room.
+        """
+        size = sum(block.nbytes for block in blocks)
+        if self.segments is None or self._faults or size < LEAST:
+            return None
+        digest = xxh3_128()
+        try:
+            segment = self.segments.empty(size)
+            for block in blocks:
+                whole = block.data.cast("B")
+                for start in range(0, len(whole), _CACHED):  # digested and copied while it is in the cache
+                    part = whole[start : start + _CACHED]
+                    digest.update(part)
+                    segment.append([part])
+        except OSError:
+            return None
+        return BundlePacket(size, _no_digest(b"") if self._failed else digest.digest(), segment)
 
     def gather(self, value: Any) -> list[Any]:
         """Return every bundle's value, by bundle."""
@@ -457,7 +461,9 @@ class WorkerRecovery:
         """Return the states of all processes as one; None if one of them cannot be moved."""
         parts: list[Packed] = []
         segments = self._transport.segments
-        shared = None if segments is None else segments.empty(sum(map(size_of, tasks)))
+        shared = None
+        with contextlib.suppress(OSError):  # no room there
+            shared = None if segments is None else segments.empty(sum(map(size_of, tasks)))
         for task in tasks:
             assert task.place is not None
             try:

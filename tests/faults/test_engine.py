@@ -236,6 +236,24 @@ proc.sync()
     assert (done.returncode, done.stdout) == (0, "[1. 1. 2.]\n"), done.stderr
 
 
+@pytest.mark.jobs
+@pytest.mark.parametrize("room", [0, 1 << 20])
+def test_large_packets_and_states_travel_as_they_are_where_shared_memory_has_no_room(room: int, tmp_path: Path) -> None:
+    text = f"""
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+x, state = proc.coarray(1 << 18), bsp.State(y=np.arange(float(1 << 18)))
+for k in proc.rounds(5, state):
+    x.put(1 - proc.pid, state.y)
+    proc.sync()
+    state.y = 0.5 * state.y + x.local
+print(state.y.sum())
+"""
+    done = bsprun("-p", 2, "-n", 2, "--clones", 2, "--inject", "kill:worker=1,superstep=3", script(tmp_path, text))
+    expected = sum(range(1 << 18)) * 1.5**5
+    assert (done.returncode, done.stdout) == (0, f"{expected}\n" * 2), done.stderr
+
+
 ROUNDS = """
 import glob
 sys.stderr.write(f"before {proc.pid}\\n")
