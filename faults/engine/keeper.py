@@ -18,6 +18,7 @@ import sys
 import time
 from typing import Any
 
+import psutil
 import zmq
 
 from bsp.faults.carrier.job_key import from_secret
@@ -39,6 +40,7 @@ from bsp.faults.engine.forks import Fork, Over, Signal, WorkerStarted, how_ended
 from bsp.faults.engine.spot_notice import SpotNotice
 from bsp.host import allow_many_files, die_with_parent
 from bsp.hosts.daemon import facts
+from bsp.hosts.processes import kill
 
 _BEAT = 0.25  # seconds between reports
 _UNHEARD = 40  # reports without a word from bsprun, after which a keeper ends at the earliest
@@ -176,7 +178,7 @@ class Keeper:
         return True
 
     def end(self) -> None:
-        """End all agents, and wait until they are gone."""
+        """End all agents, and what programs have started and left, and wait until they are gone."""
         for term, element in self._running:
             self._forks.send(Signal(_life(term, element), signal.SIGKILL))
         until = time.monotonic() + 2.0
@@ -185,6 +187,16 @@ class Keeper:
         while self._running and time.monotonic() < until:
             if selector.select(0.1):
                 self._from_forks()
+        if os.getsid(0) == os.getpid():  # the session is the job's: bsprun, or a login, has begun it for this keeper
+            kill([process for process in psutil.process_iter() if _session(process.pid) == os.getpid() != process.pid])
+
+
+def _session(pid: int) -> int:
+    """Return the session that a process belongs to; -1 if it has ended."""
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return -1
 
 
 _TERM = 1 << 32

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 pytestmark = pytest.mark.jobs
@@ -169,3 +170,24 @@ def test_streams_may_be_closed(tmp_path: Path, options: str, closed: str) -> Non
 def test_wrong_options_are_one_error(tmp_path: Path, options: str, said: str) -> None:
     done: Any = ended(tmp_path, "", options)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"bsprun: error: {said}\n")
+
+
+@pytest.mark.parametrize("end", ["", "1 / 0", "os.kill(int(sys.argv[1]), signal.SIGINT)\nproc.sync()\nsignal.pause()"])
+def test_programs_that_clones_have_started_end_with_the_job(tmp_path: Path, end: str) -> None:
+    """Also those of a worker that was killed."""
+    program = tmp_path / "program.py"
+    program.write_text(f"""
+import os, signal, subprocess, sys, bsp
+proc = bsp.process()
+child = subprocess.Popen(["sleep", "600"])
+open(str(child.pid), "w").close()
+for k in proc.rounds(5):
+    proc.sync()
+{end}
+""")
+    command = 'exec "$0" -p 2 -n 2 --clones 2 --inject kill:worker=3,superstep=2 program.py $$'
+    none = subprocess.DEVNULL
+    subprocess.run(["sh", "-c", command, BSPRUN], cwd=tmp_path, stdout=none, stderr=none, timeout=60, check=False)
+    started = [int(path.name) for path in tmp_path.iterdir() if path.name.isdecimal()]
+    assert len(started) >= 4
+    assert not [pid for pid in started if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"]
