@@ -11,6 +11,7 @@ from typing import Any
 
 from bsp.faults.bsprun.job import Job
 from bsp.faults.checkpoints.folder import commit, discard, name_at
+from bsp.faults.errors import CheckpointError
 from bsp.faults.protocol.messages import Commit
 
 
@@ -34,7 +35,7 @@ class Commits:
             wrong = ""
             try:
                 commit(Path(job.checkpoints), job.key, name, job.identity, parts, head, job.asked.keep)
-            except OSError as error:
+            except (OSError, CheckpointError) as error:
                 wrong = str(error)
             self._settled.put((effect, wrong))
             os.eventfd_write(self.bell, 1)
