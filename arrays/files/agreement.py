@@ -149,13 +149,21 @@ def write_at(file: Any, place: int, data: Any) -> None:
         left, place = left[done:], place + done
 
 
-def written_in_parts(call: str, path: PathLike, own: bytes) -> None:
+def written_in_parts(call: str, path: PathLike, make: Callable[[], bytes]) -> None:
     """Write one file from the bytes of all processes, in the order of the pids.  Collective.
 
+    make : returns this process's bytes; an error that it raises on one process is raised on all.
     Cost: 4 supersteps; in the first, processes exchange the lengths of their parts.
     """
     here = world()
-    sizes = agreed(call, lambda: len(own))
+    made: list[bytes] = []
+
+    def length() -> int:
+        made.append(make())
+        return len(made[0])
+
+    sizes = agreed(call, length)
+    (own,) = made
     start = sum(sizes[: here.pid])
 
     def prepare(part: Path) -> None:

@@ -7,7 +7,7 @@ import gzip
 import lzma
 import os
 from collections.abc import Callable, Sequence
-from io import BytesIO
+from io import StringIO
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,12 @@ COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
 }  # fmt: skip
 
 
+def compressed(path: str, text: bytes) -> bytes:
+    """Return text as a file of this name has it: compressed if it ends in .gz, .bz2 or .xz."""
+    compress = COMPRESSORS.get(os.path.splitext(path)[1].lower())
+    return compress(text) if compress and text else text
+
+
 def _own_rows(node: Node) -> tuple[Any, int]:
     """Return this process's rows, and the number of rows before them."""
     here = world()
@@ -47,12 +53,18 @@ def _items(values: np.ndarray, format: str, sep: str, more: bool) -> str:
     return sep * bool(more and values.size) + sep.join(format % item for item in values.reshape(-1).tolist())
 
 
-@declares(lambda costs, *args, **kwargs: b"")
-def _formatted(rows: np.ndarray, fmt: Any, **options: Any) -> bytes:
+@declares(lambda costs, *args, **kwargs: "")
+def _formatted(rows: np.ndarray, fmt: Any, **options: Any) -> str:
     """Format rows as numpy.savetxt writes them; no text in a run with shapes only."""
-    out = BytesIO()
+    out = StringIO()
     np.savetxt(out, rows, fmt, **options)
     return out.getvalue()
+
+
+def _encoded(text: str, encoding: str, more: bool) -> bytes:
+    """Encode text, with the encoding's byte-order mark unless `more` is before it in the file."""
+    mark = len("".encode(encoding)) if more or not text else 0
+    return text.encode(encoding)[mark:]
 
 
 def savetxt(
@@ -71,15 +83,20 @@ def savetxt(
     shape = node.kind.shape
     if len(shape) not in (1, 2):
         raise ValueError(f"Expected 1D or 2D array, got {len(shape)}D array instead")
-    options: dict[str, Any] = {"delimiter": delimiter, "newline": newline, "encoding": encoding}
-    np.savetxt(BytesIO(), np.zeros((1, *shape[1:]), node.kind.dtype), fmt, **options)  # NumPy's refusals, everywhere
-    rows, _ = _own_rows(node)
+    options: dict[str, Any] = {"delimiter": delimiter, "newline": newline, "comments": comments}
+    code = encoding or "utf-8"
+    trial = StringIO()  # NumPy's refusals, everywhere
+    np.savetxt(trial, np.zeros((1, *shape[1:]), node.kind.dtype), fmt, header=header, footer=footer, **options)
+    trial.getvalue().encode(code)
+    rows, before = _own_rows(node)
     first, last = here.pid == 0, here.pid == here.nprocs - 1
-    text = _formatted(
-        rows, fmt, **options, comments=comments, header=header if first else "", footer=footer if last else ""
-    )
-    compress = COMPRESSORS.get(os.path.splitext(path)[1].lower())
-    written_in_parts(f"savetxt({path!r})", path, compress(text) if compress and text else text)
+    options.update(header=header if first else "", footer=footer if last else "")
+    more = before > 0 or bool(header and not first)
+
+    def make() -> bytes:
+        return compressed(path, _encoded(_formatted(rows, fmt, **options), code, more))
+
+    written_in_parts(f"savetxt({path!r})", path, make)
 
 
 def tofile(x: Array, fid: PathLike, sep: str = "", format: str = "%s") -> None:
@@ -93,7 +110,7 @@ def tofile(x: Array, fid: PathLike, sep: str = "", format: str = "%s") -> None:
         return
     node = evaluated(asarray(x))
     own, before = _own_rows(node)
-    written_in_parts(f"tofile({path!r})", path, _items(own, format, sep, before > 0).encode())
+    written_in_parts(f"tofile({path!r})", path, lambda: _items(own, format, sep, before > 0).encode())
 
 
 register(functions=(savetxt,), of_numpy={np.savetxt: savetxt})

@@ -833,6 +833,9 @@ TEXTS: list[tuple[Any, dict[str, Any]]] = [
     (np.arange(6.0).reshape(3, 2), {"newline": "\r\n", "comments": "% ", "header": "x"}),
     (np.array([[1 + 2j, 3]]), {}),
     (np.zeros((0, 3)), {"header": "nothing"}),
+    (np.arange(6.0), {"header": "größe → 1"}),
+    (np.arange(2.0), {"encoding": "utf-16"}),  # process 0 of 3 has no rows
+    (np.arange(6.0), {"encoding": "utf-16", "header": "a", "footer": "b"}),
 ]
 
 
@@ -860,6 +863,13 @@ def test_wrong_text(tmp_path: Path) -> None:
             np.savetxt(tmp_path / "x", x, fmt=["%d"])
         with pytest.raises(TypeError, match="savetxt: a path"):
             np.savetxt(io.StringIO(), x)
+        with pytest.raises(UnicodeEncodeError, match="latin-1"):
+            np.savetxt(tmp_path / "x", x, header="→", encoding="latin1")
+        gone = ba.asarray(np.array([1, 2, np.nan]))  # on the last process alone
+        with pytest.raises(FormatError, match=r"savetxt\(.*\): cannot convert float NaN to integer"):
+            np.savetxt(tmp_path / "x", gone, fmt="%d")
+        with pytest.raises(FormatError, match=r"tofile\(.*\): cannot convert float NaN to integer"):
+            gone.tofile(tmp_path / "x", sep=" ", format="%d")
 
     bsp.run(main, nprocs=3)
     assert not (tmp_path / "x").exists()

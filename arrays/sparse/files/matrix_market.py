@@ -14,7 +14,7 @@ from bsp.arrays.execution.world import world
 from bsp.arrays.files.agreement import PathLike, agreed, path_of, same_everywhere, written_in_parts
 from bsp.arrays.files.fields import Fields
 from bsp.arrays.files.lines import Opening, TextLines, lines_of
-from bsp.arrays.files.text import COMPRESSORS
+from bsp.arrays.files.text import compressed
 from bsp.arrays.sparse.array import SparseArray
 from bsp.arrays.sparse.creation import from_coo
 from bsp.arrays.sparse.files.market_lines import Entries, entries_of
@@ -146,9 +146,8 @@ def write_mtx(path: PathLike, a: SparseArray, *, comment: str = "") -> None:
     field = {"f": "real", "c": "complex"}.get(a.dtype.kind, "integer")
     head = f"%%MatrixMarket matrix coordinate {field} general\n"
     head += "".join(f"%{line}\n" for line in comment.splitlines()) + f"{a.shape[0]} {a.shape[1]} {a.nnz}\n"
-    text = head.encode() * (world().pid == 0) + _lines(*a.triples())
-    compress = COMPRESSORS.get(os.path.splitext(name)[1].lower())
-    written_in_parts(f"write_mtx({name!r})", name, compress(text) if compress and text else text)
+    first, entries = head.encode() * (world().pid == 0), a.triples()
+    written_in_parts(f"write_mtx({name!r})", name, lambda: compressed(name, first + _lines(*entries)))
 
 
 @declares(lambda costs, *args: b"")
