@@ -268,6 +268,8 @@ def _in_c(lines: LineSource, fields: Fields, texts: Collection[int]) -> Columns 
                 chunks.append(list(out[:, :rows].copy()))
             if len(text) > _LONGEST:
                 return None
+    if text:  # rows that are too short for `out` to have room for them
+        return None
     return Columns(chunks, [None] * len(fields.columns))
 
 

@@ -368,6 +368,7 @@ ERRORS = [
     ("a,b\n1,2\n\n\n3\n4,5\n", {}, "line 5: it has 1 field, the first line has 2"),
     ("a,b\n1,2\n3,4,\n", {}, "line 3: it has 3 fields, the first line has 2"),
     ("1,2\n3,4\n5", {}, "line 3: it has 1 field, the first line has 2"),
+    ("1,2,3,4,5\n6\n", {}, "line 2: it has 1 field, the first line has 5"),  # all that one process has
     ("1,2\n3,1_000\n", {}, "line 2: column 2 ('c1'): '1_000' is no number"),
     ("1,2\n3,0x10\n", {"dtype": int}, "line 2: column 2 ('c1'): '0x10' is no integer"),
     ("1,2\n3,4.0\n", {"dtype": int}, "line 2: column 2 ('c1'): '4.0' is no integer"),
