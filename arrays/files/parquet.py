@@ -63,7 +63,8 @@ def read_parquet(
     Each process reads the row groups that have rows of its blocks.
     Cost: one superstep, in which all agree that they could read.  A file's metadata count its missing values; where
     they do not, integers are read as floats.
-    Raises NoSuchFile, FileError, FormatError if a column has no numbers, ImportError without pyarrow.
+    Raises NoSuchFile, FileError, FormatError if a column has no numbers or one that is none of `dtype`'s integers,
+    ImportError without pyarrow.
     """
     call = f"read_parquet({os.fspath(path)!r})"
     found: dict[str, Any] = {}
@@ -171,14 +172,16 @@ def _kinds(files: Sequence[Any], wanted: Sequence[str]) -> list[DType]:
             ):
                 raise ValueError(f"column {name!r} has {kind}, no numbers")
             dtype = np.dtype(kind.to_pandas_dtype())
-            if dtype.kind != "f" and _may_miss(file.metadata, schema.names.index(name)):
+            if dtype.kind != "f" and _may_miss(file.metadata, name):
                 dtype = np.dtype(float)
             found.append(dtype)
     return found
 
 
-def _may_miss(metadata: Any, column: int) -> bool:
+def _may_miss(metadata: Any, name: str) -> bool:
     """Return True if a column may have missing values."""
+    paths = [metadata.schema.column(k).path for k in range(metadata.num_columns)]  # a nested column has several
+    column = paths.index(name)
     for group in range(metadata.num_row_groups):
         rows = metadata.row_group(group)
         statistics = rows.column(column).statistics
@@ -206,7 +209,19 @@ def _rows(files: Sequence[Any], names: Sequence[str], dtype: DType, low: int, hi
     found = np.empty((high - low, len(names)), dtype)
     for first, part in _groups(files, names, low, high):
         for k, name in enumerate(names):
-            found[first - low : first - low + len(part), k] = part.column(name).to_numpy()
+            found[first - low : first - low + len(part), k] = _cast(part.column(name), name, dtype)
+    return found
+
+
+def _cast(column: Any, name: str, dtype: DType) -> np.ndarray:
+    """Return the values of a column in a dtype; ValueError if one, such as a null, is none of its integers."""
+    if column.null_count and dtype.kind in "biu":
+        raise ValueError(f"column {name!r}: a value is missing, and {dtype} has none for that; dtype=float gives NaN")
+    given = column.to_numpy()
+    with np.errstate(invalid="ignore"):
+        found: np.ndarray = given.astype(dtype, copy=False)
+    if dtype.kind in "iu" and (wrong := np.flatnonzero(found != given)).size:
+        raise ValueError(f"column {name!r}: the value {given[wrong[0]]} is none of {dtype}")
     return found
 
 

@@ -597,6 +597,23 @@ def test_parquet_columns_have_names_and_may_miss_values(tmp_path: Path) -> None:
     assert np.array_equal(pandas.read_parquet(tmp_path / "y.parquet").to_numpy(), TABLE[:, :2])
 
 
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_what_is_no_integer_is_none_in_parquet(tmp_path: Path, nprocs: int) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "x.parquet"
+    nested = [{"a": 1, "b": 2}, {"a": 3, "b": 4}, {"a": 5, "b": 6}]  # two columns in the file, before x
+    parquet.write_table(pyarrow.table({"nested": nested, "x": [1, 300, None], "half": [1.0, 2.0, 2.5]}), path)
+    np.testing.assert_array_equal(alike(lambda: ba.read_parquet(path, "x"), nprocs), [1, 300, np.nan])
+    for column, dtype, message in (
+        ("x", int, "column 'x': a value is missing, and int64 has none for that; dtype=float gives NaN"),
+        ("x", bool, "column 'x': a value is missing, and bool has none for that"),
+        ("half", int, "column 'half': the value 2.5 is none of int64"),
+    ):
+        assert message in told(FormatError, lambda: ba.read_parquet(path, column, dtype=dtype), nprocs)
+    parquet.write_table(pyarrow.table({"x": [1, 2, 300]}), path)
+    assert "the value 300 is none of int8" in told(FormatError, lambda: ba.read_parquet(path, dtype="i1"), nprocs)
+
+
 # ------------------------------------------------------------------------ archives and text
 
 
