@@ -82,6 +82,13 @@ def test_matrix_market_is_scipys(tmp_path: Path, name: str, nprocs: int, ending:
     equal(ss.csr_array(scipy.io.mmread(f"{back}.T{ending}")), W.T)
 
 
+@pytest.mark.parametrize("dtype", [np.longdouble, np.clongdouble])
+def test_numbers_of_extended_precision_are_written_as_numbers(tmp_path: Path, dtype: Any) -> None:
+    W = made(9, 7, float).astype(dtype)
+    bsp.run(lambda proc: sparse.write_mtx(tmp_path / "a.mtx", sparse.from_scipy(W)), nprocs=2)
+    np.testing.assert_array_equal(scipy.io.mmread(tmp_path / "a.mtx").toarray(), W.toarray())
+
+
 SYMMETRIES = [
     ("symmetric", "real"), ("symmetric", "complex"), ("symmetric", "integer"), ("symmetric", "pattern"),
     ("skew-symmetric", "real"), ("skew-symmetric", "complex"), ("skew-symmetric", "integer"), ("hermitian", "complex"),

@@ -155,5 +155,5 @@ def _lines(rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> bytes:
     """Return entries as lines, counted from 1; no text in a run with shapes only."""
     parts = [values.real, values.imag] if values.dtype.kind == "c" else [values + 0]  # bool + 0 is an integer
     lists = [(rows + 1).tolist(), (columns + 1).tolist(), *(each.tolist() for each in parts)]
-    form = "%d %d" + " %r" * len(parts) + "\n"
+    form = "%d %d" + " %s" * len(parts) + "\n"
     return "".join([form % each for each in zip(*lists, strict=True)]).encode()
