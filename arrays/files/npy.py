@@ -33,7 +33,7 @@ from bsp.arrays.files.checksums import CheckedFile, CheckedPiece, check, share
 from bsp.arrays.files.format import register
 from bsp.arrays.procedures.operands import in_layout, slabs
 
-_FILES = Held(".npy")
+FILES = Held(".npy")
 _RUN = 1 << 12  # bytes: blocks with shorter runs in the file are brought together into whole rows before writing
 
 
@@ -75,7 +75,7 @@ def load_npy(
             file.seek(start)
             head = CheckedPiece(0, first - start, zlib.crc32(file.read(first - start)))
         there = there if inside is None else min(there, start + inside.size)
-        kind = _FILES.native(dtype)
+        kind = FILES.native(dtype)
         wanted = prod(shape) * dtype.itemsize
         if there - first < wanted:
             raise ValueError(

@@ -29,7 +29,7 @@ from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.files.agreement import PathLike, agreed, evaluated, path_of, replaced, same_everywhere, write_at
 from bsp.arrays.files.checksums import CheckedFile, joined
 from bsp.arrays.files.format import register
-from bsp.arrays.files.npy import load_npy
+from bsp.arrays.files.npy import FILES, load_npy
 from bsp.arrays.procedures.operands import in_layout, slabs
 from bsp.arrays.typing import ArrayLike
 from bsp.declared import declares
@@ -246,7 +246,8 @@ def _inflated(call: str, path: PathLike, name: str) -> np.ndarray:
 
     def work() -> None:
         with zipfile.ZipFile(path) as archive, archive.open(name) as file:
-            found.append(np.lib.format.read_array(file))
+            array = np.lib.format.read_array(file)
+        found.append(array.astype(FILES.native(array.dtype), copy=False))
 
     agreed(call, work)
     return found[0]

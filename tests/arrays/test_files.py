@@ -679,6 +679,14 @@ def test_archives_of_numpy_are_read_and_equal_arrays_are_equal_files(tmp_path: P
     assert (tmp_path / "1.npz").read_bytes() == (tmp_path / "3.npz").read_bytes()
 
 
+@pytest.mark.parametrize("write", [np.savez, np.savez_compressed])
+def test_archives_are_read_alike_compressed_or_not(tmp_path: Path, write: Callable[..., None]) -> None:
+    write(tmp_path / "x.npz", big=np.arange(5, dtype=">f4"))
+    assert alike(lambda: ba.load(tmp_path / "x.npz")["big"], 3).dtype.str == "<f4"
+    write(tmp_path / "x.npz", text=np.array(["a"]))
+    assert "arrays hold numbers; the file has <U1" in told(FormatError, ba.load, 3, tmp_path / "x.npz")
+
+
 def test_the_long_end_of_an_archive_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of one with more than 65,535 arrays or 4 GB."""
     monkeypatch.setattr(npz, "_MANY", 1)
