@@ -11,7 +11,7 @@ from bsp.arrays import files
 from bsp.arrays.api.creation import Grid
 from bsp.arrays.files import format as registry
 from bsp.arrays.files.agreement import PathLike
-from bsp.arrays.files.format import FORMATS, OF_NUMPY, Function, Table
+from bsp.arrays.files.format import FORMATS, OF_NUMPY, Format, Function, Table
 from bsp.arrays.files.lines import OPENERS
 from bsp.arrays.files.npy import load_npy, save_npy
 from bsp.arrays.typing import ArrayLike
@@ -27,13 +27,15 @@ def _ending(path: PathLike) -> str:
     return os.path.splitext(os.fspath(path))[1].lower()
 
 
-def table_of(path: PathLike) -> Table | None:
-    """Return the reader of a file as a table of named columns, by its ending; None if its format has none.
+def _read_as(path: PathLike) -> Format | None:
+    """Return the format of a file by its ending; that of compressed text is before it: "people.csv.gz"."""
+    name, ending = os.path.splitext(os.fspath(path).lower())
+    return FORMATS.get(_ending(name) if ending in OPENERS else ending)
 
-    Compressed text has the ending of the compression after its own: "people.csv.gz".
-    """
-    name, ending = os.path.splitext(os.fspath(path))
-    known = FORMATS.get(_ending(name if ending in OPENERS else path))
+
+def table_of(path: PathLike) -> Table | None:
+    """Return the reader of a file as a table of named columns, by its ending; None if its format has none."""
+    known = _read_as(path)
     return None if known is None else known.table
 
 
@@ -44,7 +46,7 @@ def load(path: PathLike, *, grid: Grid = None, process_grid: Grid = None, **opti
     Each process reads its own blocks.  Cost: one superstep, in which all agree that they could read; see the readers.
     Raises NoSuchFile, FileError, FormatError, the same on every process.
     """
-    known = FORMATS.get(_ending(path))
+    known = _read_as(path)
     reader = load_npy if known is None or known.read is None else known.read
     return reader(path, grid=grid, process_grid=process_grid, **options)
 

@@ -29,7 +29,7 @@ from bsp.arrays.files.fields import Fields, fields_of, is_blank, is_missing, is_
 from bsp.values.payload import cuts_of
 
 Chosen = int | str | Sequence[int | str] | None
-OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}  # by lower case
 _BOM = b"\xef\xbb\xbf"
 _HEAD = 1 << 22  # bytes of a text that is not UTF-8 in which its data must begin
 
@@ -126,9 +126,10 @@ def lines_of(path: PathLike, opening: Open) -> Callable[[], TextLines]:
     Cost: none for plain text, which the returned function opens.  One superstep for compressed text of s bytes, which
     process 0 reads and distributes: h = s/8 · (p - 1)/p words.
     """
-    if os.path.splitext(os.fspath(path))[1] not in OPENERS:
+    opener = OPENERS.get(os.path.splitext(os.fspath(path))[1].lower())
+    if opener is None:
         return lambda: _own_lines(path, opening)
-    wrong, dealt = _dealt_out(path, opening)
+    wrong, dealt = _dealt_out(path, opener, opening)
 
     def found() -> TextLines:
         if dealt is None:
@@ -203,14 +204,14 @@ def _lines_before(path: PathLike, place: int, coded: Encoding | None = None) -> 
     return found
 
 
-def _dealt_out(path: PathLike, opening: Open) -> tuple[Exception | None, TextLines | None]:
+def _dealt_out(path: PathLike, opener: Callable[..., Any], opening: Open) -> tuple[Exception | None, TextLines | None]:
     """Return (error, lines): this process's lines of compressed text that process 0 reads, or process 0's error."""
     here = world()
     wrong: Exception | None = None
     pieces: list[tuple[Opening, bytes, int] | None] = [None] * here.nprocs
     if here.pid == 0:
         try:
-            with OPENERS[os.path.splitext(os.fspath(path))[1]](path, "rb") as file:
+            with opener(path, "rb") as file:
                 text = file.read()
             coded = encoding_of(text[:4])
             text = text if coded is None else coded.utf8(text)

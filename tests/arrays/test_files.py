@@ -260,14 +260,15 @@ def text_of(x: np.ndarray, header: str = "", end: str = "\n") -> bytes:
 
 
 @pytest.mark.parametrize("nprocs", PROCESSES)
-@pytest.mark.parametrize("ending", ["", ".gz", ".bz2", ".xz"])
+@pytest.mark.parametrize("ending", ["", ".gz", ".bz2", ".xz", ".GZ"])
 def test_read_csv_reads_every_line_once(tmp_path: Path, ending: str, nprocs: int) -> None:
     path = tmp_path / f"x.csv{ending}"
-    pack = {"": lambda text: text, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}[ending]
+    pack = {"": lambda text: text, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}[ending.lower()]
     for end in ("\n", "\r\n"):
         for text in (text_of(TABLE[:50], end=end), text_of(TABLE[:50], end=end).rstrip()):
             path.write_bytes(pack(text))
             assert np.array_equal(alike(ba.read_csv, nprocs, path), TABLE[:50])
+            assert np.array_equal(alike(ba.load, nprocs, path), TABLE[:50])
 
 
 @examples(40)
