@@ -89,6 +89,16 @@ def test_numbers_of_extended_precision_are_written_as_numbers(tmp_path: Path, dt
     np.testing.assert_array_equal(scipy.io.mmread(tmp_path / "a.mtx").toarray(), W.toarray())
 
 
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_parts_of_complex_numbers_stay_apart(tmp_path: Path, nprocs: int) -> None:
+    values = np.array([complex(1, np.inf), complex(-0.0, 2), complex(np.nan, 3)])
+    A = ss.csr_array((values, ([0, 1, 2], [0, 1, 2])))
+    bsp.run(lambda proc: sparse.write_mtx(tmp_path / "a.mtx", sparse.from_scipy(A)), nprocs=nprocs)
+    found = read(lambda: sparse.read_mtx(tmp_path / "a.mtx"), nprocs).data
+    np.testing.assert_array_equal(found.view(float), values.view(float))
+    assert np.signbit(found[1].real)
+
+
 SYMMETRIES = [
     ("symmetric", "real"), ("symmetric", "complex"), ("symmetric", "integer"), ("symmetric", "pattern"),
     ("skew-symmetric", "real"), ("skew-symmetric", "complex"), ("skew-symmetric", "integer"), ("hermitian", "complex"),

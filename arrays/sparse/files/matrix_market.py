@@ -131,7 +131,7 @@ def _values(table: np.ndarray, header: MarketHeader) -> np.ndarray:
     if header.field == "pattern":
         return np.ones(len(table))
     if header.field == "complex":
-        return np.asarray(table[:, 2] + 1j * table[:, 3])
+        return np.ascontiguousarray(table[:, 2:]).view(complex)[:, 0]  # a sum would make NaN of 1 + inf j
     return np.ascontiguousarray(table[:, 2])
 
 
