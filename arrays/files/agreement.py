@@ -112,6 +112,8 @@ def replaced(
         if here.pid == 0:
             if not target.parent.is_dir():
                 raise FileNotFoundError(errno.ENOENT, f"there is no folder {os.fspath(target.parent)!r}")
+            if target.exists() and not (target.is_file() or target.is_dir()):
+                raise OSError(errno.EEXIST, "it is a device, a pipe or a socket, and a file would take its place")
             _remove(part)
             prepare(part)
 

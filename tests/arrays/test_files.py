@@ -221,6 +221,13 @@ def test_a_folder_that_is_not_there_is_told_to_all(tmp_path: Path, ending: str) 
     assert not list(tmp_path.iterdir())
 
 
+def test_pipes_and_devices_are_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for call in (lambda: ba.savetxt(tmp_path / "pipe", ba.ones(3)), lambda: ba.ones(3).tofile(tmp_path / "pipe")):
+        assert "it is a device, a pipe or a socket" in told(FileError, call, 2)
+    assert (tmp_path / "pipe").is_fifo()
+
+
 def test_short_writes_are_carried_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda file, data, place: plain(file, data[:1001], place))
