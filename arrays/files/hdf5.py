@@ -47,10 +47,10 @@ def read_hdf5(path: PathLike, dataset: str | None = None, *, grid: Grid = None, 
             names: list[str] = []
             file.visititems(lambda name, each: names.append(name) if isinstance(each, h5py.Dataset) else None)
             name = names[0] if dataset is None and len(names) == 1 else dataset
-            if name is None or name.strip("/") not in names:
+            data = file.get(name) if name else None  # `names` has no links
+            if not isinstance(data, h5py.Dataset):
                 asked = "dataset= says which" if name is None else f"there is no dataset {name!r}"
                 raise ValueError(f"{asked}; the file has {', '.join(map(repr, names)) or 'none'}")
-            data = file[name]
             if data.shape is None:
                 raise ValueError(f"dataset {name!r} is empty: it has no shape")
             kind = _FILES.native(data.dtype)

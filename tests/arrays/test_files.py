@@ -578,6 +578,9 @@ def test_hdf5_datasets_are_named(tmp_path: Path) -> None:
     with h5py.File(path, "a") as file:
         assert file["x"].compression == "gzip"
         file["s"] = "text"
+        file["soft"], file["hard"] = h5py.SoftLink("/group/y"), file["group/y"]
+    for link in ("soft", "hard"):
+        assert alike(lambda: ba.read_hdf5(path, link), 3).tolist() == [0, 1, 2, 3, 4]
     assert "arrays hold numbers" in told(FormatError, lambda: ba.read_hdf5(path, "s"), 2)
 
 
