@@ -117,6 +117,10 @@ def replaced(
             _remove(part)
             prepare(part)
 
+    def give_up() -> None:
+        with suppress(OSError):  # where nothing can be written, nothing can be removed
+            _remove(part)
+
     def finish() -> None:
         if here.pid == 0:
             _replace(part, target)
@@ -130,7 +134,7 @@ def replaced(
             agreed(call, step, once=True)
         except (FileError, FormatError, ImportError, MemoryError):
             if here.pid == 0:
-                here.proc.once(lambda: _remove(part))
+                here.proc.once(give_up)
             raise
 
 

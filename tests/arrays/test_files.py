@@ -219,6 +219,8 @@ def test_a_write_that_fails_on_one_process_fails_on_all_and_leaves_the_old_file(
 def test_a_folder_that_is_not_there_is_told_to_all(tmp_path: Path, ending: str) -> None:
     told(OSError, lambda: ba.save(tmp_path / "no" / f"x{ending}", ba.ones(50_000)), 3)
     assert not list(tmp_path.iterdir())
+    (tmp_path / "no").write_bytes(b"a file")
+    assert "there is no folder" in told(NoSuchFile, lambda: ba.save(tmp_path / "no" / f"x{ending}", ba.ones(9)), 3)
 
 
 def test_pipes_and_devices_are_not_replaced(tmp_path: Path) -> None:
