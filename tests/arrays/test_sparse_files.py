@@ -247,6 +247,16 @@ def test_npz_is_scipys(tmp_path: Path, name: str, compressed: bool, nprocs: int)
 
 
 @pytest.mark.parametrize("nprocs", [1, 3])
+def test_rows_of_npz_may_be_unsorted_and_have_duplicates(tmp_path: Path, nprocs: int) -> None:
+    W = ss.csr_array((np.arange(1.0, 6), [2, 0, 1, 1, 1], [0, 2, 5]), shape=(2, 3))
+    for each in (W, ss.csc_array((W.data, W.indices, W.indptr), shape=(3, 2))):
+        ss.save_npz(tmp_path / "a.npz", each)
+        found = read(lambda: sparse.read_npz(tmp_path / "a.npz"), nprocs)
+        np.testing.assert_array_equal(found.toarray(), each.toarray())
+        assert found.nnz == 3
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
 def test_reading_rows_of_npz_moves_no_entries(tmp_path: Path, nprocs: int) -> None:
     ss.save_npz(tmp_path / "a.npz", made(200, 200, float))
 

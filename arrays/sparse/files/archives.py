@@ -105,7 +105,8 @@ def read_npz(path: PathLike, *, bounds: Sequence[int] | None = None) -> SparseAr
                 raise ValueError(f"its member indptr does not fit {stored[0]} rows and {count} entries")
             first, last = int(indptr[0]), int(indptr[-1])
             indices, data = (_read(archive, name, first, last) for name in ("indices", "data"))
-        part = scipy.sparse.csr_array((data, indices, indptr - first), shape=(high - low, stored[1]))
+        parts = (data, indices, indptr - first)
+        part = scipy.sparse.csr_array(parts, (high - low, stored[1]), copy=True)  # to be sorted; they are read-only
         part.check_format(full_check=True)
         own.append(part)
 
