@@ -30,7 +30,7 @@ from bsp.values.payload import cuts_of
 
 Chosen = int | str | Sequence[int | str] | None
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}  # by lower case
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 _HEAD = 1 << 22  # bytes of a text that is not UTF-8 in which its data must begin
 
 
@@ -75,7 +75,7 @@ def opening_of(
         line = file.readline()
         if not line:
             raise ValueError("it has no data: " + (f"{lines} lines" if lines else "it is empty"))
-        text = line.removeprefix(_BOM) if not lines else line
+        text = line.removeprefix(BOM) if not lines else line
         if lines >= skiprows and not is_blank(text, delimiter):
             break
         start, lines = start + len(line), lines + 1

@@ -318,6 +318,20 @@ def test_edges_are_read_from_text(tmp_path: Path, nprocs: int, ending: str) -> N
 
 
 @pytest.mark.parametrize("nprocs", [1, 3])
+def test_comments_of_the_first_lines_are_not_read(tmp_path: Path, nprocs: int) -> None:
+    wanted = ss.csr_array(([1.0, 1], ([0, 1], [1, 1])), shape=(2, 2))
+    path = tmp_path / "a.txt"
+    for text in ("0 1 # x\n1 1\n", "\n# a\nfrom to # these\n0 1\n1 1", "\ufeff# a\n0 1\n1 1\n", "\ufeff0 1 # x\n1 1\n"):
+        for encoding in ("utf-8", "utf-16"):
+            path.write_bytes(text.removeprefix("\ufeff" * (encoding == "utf-16")).encode(encoding))
+            equal(read(lambda: sparse.read_edges(path), nprocs), wanted)
+    path.write_text("# a\n0 1 # x\n1 1 1\n")
+    assert "line 3: it has 3 fields, the first line has 2" in told(FormatError, lambda: sparse.read_edges(path), nprocs)
+    path.write_text("# a\n0 \0 # x\n")
+    assert "line 2 has NUL characters" in told(FormatError, lambda: sparse.read_edges(path), nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
 def test_edges_are_read_from_tables(tmp_path: Path, nprocs: int) -> None:
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     rng = np.random.default_rng(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Sequence
 from typing import Any, BinaryIO, NamedTuple
@@ -9,7 +10,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from bsp.arrays.files.agreement import PathLike, agreed
-from bsp.arrays.files.lines import Opening, lines_of, opening_of
+from bsp.arrays.files.lines import BOM, Opening, lines_of, opening_of
 from bsp.arrays.sparse.array import SparseArray
 from bsp.arrays.sparse.coo import CooArray
 from bsp.arrays.sparse.creation import from_coo
@@ -134,9 +135,10 @@ class _ListReader(NamedTuple):
 
         def opening(file: BinaryIO) -> Opening:
             before = 0
-            while (line := file.readline()) and not without(line, self.comments).strip():
+            while (line := file.readline().removeprefix(BOM)) and not without(line, self.comments).strip():
                 before += 1
-            file.seek(0)
-            return opening_of(file, delimiter, self.header, exact, chosen, before)
+            first = io.BytesIO(b"\n" * before + without(line, self.comments))
+            opened = opening_of(first, delimiter, self.header, exact, chosen, before)
+            return opened._replace(start=file.tell() - len(line) * (opened.lines == before))
 
         return table_of(lines_of(self.path, opening)(), self.comments)
