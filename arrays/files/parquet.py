@@ -73,7 +73,8 @@ def read_parquet(
         parquet = needed("pyarrow.parquet")
         files = [parquet.ParquetFile(each) for each in _files_of(path)]
         try:
-            wanted = [columns] if isinstance(columns, str) else list(columns or files[0].schema_arrow.names)
+            every = files[0].schema_arrow.names
+            wanted = [columns] if isinstance(columns, str) else list(every if columns is None else columns)
             kinds = _kinds(files, wanted)
             kind = element_type(dtype) if dtype is not None else np.result_type(*kinds) if kinds else np.dtype(float)
             rows = sum(file.metadata.num_rows for file in files)
@@ -112,9 +113,13 @@ def write_parquet(path: PathLike, x: ArrayLike, names: Sequence[str] | None = No
             f"write_parquet of an array of {array.ndim} dimensions: a table has rows, or rows and columns"
         )
     width = 1 if array.ndim == 1 else array.shape[1]
+    if not width:
+        raise LayoutError(
+            f"write_parquet of shape {array.shape}: files without columns would not hold the number of rows"
+        )
     titles = [f"c{k}" for k in range(width)] if names is None else list(names)
-    if len(titles) != width:
-        raise LayoutError(f"write_parquet: {len(titles)} names for {width} columns")
+    if not len(titles) == len(set(titles)) == width:
+        raise LayoutError(f"write_parquet: {len(set(titles))} different names for {width} columns")
     _FILES.writable("write_parquet", array.dtype)
     node = evaluated(array)
     layout = node.layout

@@ -29,7 +29,7 @@ from thinning import examples
 import bsp
 import bsp.arrays as ba
 from bsp.arrays.compiled import COMPILED
-from bsp.arrays.errors import FileError, FormatError, NoSuchFile
+from bsp.arrays.errors import FileError, FormatError, LayoutError, NoSuchFile
 from bsp.arrays.files import columns as io_columns
 from bsp.arrays.files import format as registry
 from bsp.arrays.files import npy as io_npy
@@ -608,6 +608,19 @@ def test_parquet_columns_have_names_and_may_miss_values(tmp_path: Path) -> None:
     alike(lambda: ba.write_parquet(tmp_path / "y.parquet", ba.asarray(TABLE[:, :2]), ["u", "v"]), 3)
     assert alike(lambda: ba.read_parquet(tmp_path / "y.parquet", names=True)[1], 3) == ["u", "v"]
     assert np.array_equal(pandas.read_parquet(tmp_path / "y.parquet").to_numpy(), TABLE[:, :2])
+
+
+def test_columns_that_parquet_files_would_not_give_back_are_refused(tmp_path: Path) -> None:
+    import_module("pyarrow")
+    path = tmp_path / "x.parquet"
+    for call, message in (
+        (lambda: ba.write_parquet(path, ba.ones((5, 0))), "files without columns would not hold the number of rows"),
+        (lambda: ba.write_parquet(path, ba.ones((5, 2)), ["a", "a"]), "1 different names for 2 columns"),
+    ):
+        assert message in told(LayoutError, call, 2)
+    assert not path.exists()
+    alike(lambda: ba.write_parquet(path, ba.ones((5, 2))), 2)
+    assert alike(lambda: ba.read_parquet(path, []), 2).shape == (5, 0)
 
 
 @pytest.mark.parametrize("nprocs", [1, 3])
