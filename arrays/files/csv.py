@@ -48,7 +48,7 @@ def read_csv(
     header : whether the first line has the names of the columns; "auto": it does if none of its fields is a number.
     dtype : an integer or float dtype.  A missing float (an empty field, NA, NULL, nan) becomes NaN.
     usecols : the columns to read, by number or name; the others may hold text.
-    skiprows : the number of lines to skip first.  Blank lines never count.
+    skiprows : the number of lines to skip first, blank ones among them.  Blank lines after these are no rows.
     names : return (array, list of the names of its columns); they are c0, c1, ... where the file has none.
     A quoted field ends on its line.  The result depends neither on the number of processes nor on whether there was a C
     compiler at installation, or pyarrow is installed, which make reading faster.
