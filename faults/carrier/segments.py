@@ -25,10 +25,12 @@ from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
+from xxhash import xxh3_128
 
 LEAST = 1 << 20  # bytes; smaller packets and arrays travel as they are, because descriptors are limited
 _MOST = 64  # files that a worker keeps
 _IDLE = 10.0  # seconds until the memory of one is given back
+_CACHED = 1 << 18  # bytes that are copied at once
 _NUMBER = struct.Struct("<Q")  # of the use of a file
 _HEAD = 64  # bytes before a segment, of which the first are that number: arrays stay aligned
 
@@ -117,7 +119,7 @@ class Segments:
     def of(self, blocks: Sequence[np.ndarray]) -> Segment:
         """Return a segment that holds the bytes of these arrays, one behind the other.  Raises OSError without room."""
         segment = self.empty(sum(block.nbytes for block in blocks))
-        segment.append([_bytes_of(block) for block in blocks])
+        segment.append([flat_bytes(block) for block in blocks])
         return segment
 
     def _release(self, size: int) -> None:
@@ -151,20 +153,24 @@ class Segment:
         self._file, self._owner, self.size = file, owner, size
 
     def append(self, blocks: Sequence[Any]) -> SegmentPiece:
-        """Add the bytes of these buffers; return where they are.  Raises OSError without room."""
+        """Add the bytes of these buffers; return where they are, with their digest.  Raises OSError without room."""
         start = at = self.size
+        digest = xxh3_128()
         for block in blocks:
             data = memoryview(block)
-            self._file.write(data, at)
-            at += len(data)
+            for first in range(0, len(data), _CACHED):  # digested and copied while it is in the cache
+                part = data[first : first + _CACHED]
+                digest.update(part)
+                self._file.write(part, at)
+                at += len(part)
         self.size = at
-        return SegmentPiece(self, start, at - start)
+        return SegmentPiece(self, start, at - start, digest.digest())
 
     def read_into(self, blocks: Sequence[np.ndarray]) -> None:
         """Fill these arrays with the bytes, in their order."""
         at = _HEAD
         for block in blocks:
-            rest = _bytes_of(block)
+            rest = flat_bytes(block)
             while rest:
                 done = os.preadv(self._file.descriptor, [rest], at)
                 if not done:
@@ -193,13 +199,16 @@ class Segment:
 
 
 class SegmentPiece:
-    """A part of a segment.  The pieces of one segment that are pickled together are opened as one."""
+    """A part of a segment.  The pieces of one segment that are pickled together are opened as one.
 
-    __slots__ = ("_segment", "_size", "_start")
+    digest : of its bytes; empty where the piece was not written.
+    """
 
-    def __init__(self, segment: Segment, start: int, size: int) -> None:
+    __slots__ = ("_segment", "_size", "_start", "digest")
+
+    def __init__(self, segment: Segment, start: int, size: int, digest: bytes = b"") -> None:
         """Use the bytes of `segment` from `start` on."""
-        self._segment, self._start, self._size = segment, start, size
+        self._segment, self._start, self._size, self.digest = segment, start, size, digest
 
     def view(self) -> memoryview:
         """Return the bytes, without a copy."""
@@ -245,7 +254,8 @@ def _as_it_is(buffer: Any) -> Any:
     return buffer
 
 
-def _bytes_of(block: np.ndarray) -> memoryview:
+def flat_bytes(block: np.ndarray) -> memoryview:
+    """Return the bytes of a contiguous array, without a copy."""
     return block.data.cast("B") if block.nbytes else memoryview(b"")
 
 

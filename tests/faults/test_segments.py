@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xxhash import xxh3_128_digest
 
 from bsp.faults.carrier.job_key import fresh
 from bsp.faults.carrier.mesh import Mesh
 from bsp.faults.carrier.segments import LEAST, Segment, SegmentGone, Segments, bytes_of, nearby, usable
 from bsp.faults.carrier.wire import Closed, Wire
+from bsp.faults.engine.worker import _digest
 from bsp.faults.protocol.messages import BundlePacket, Packed
 
 
@@ -160,6 +162,15 @@ def test_the_memory_of_files_that_are_not_used_is_given_back(monkeypatch: pytest
     clock[0] = 12.0
     segments.tidy()
     assert len(os.listdir("/proc/self/fd")) == before + 1
+
+
+@pytest.mark.parametrize("size", [0, 1, 1 << 18, (1 << 20) + 7])
+def test_the_digest_of_a_state_is_the_same_wherever_its_arrays_are(size: int) -> None:
+    data = np.random.default_rng(size).bytes(size)
+    piece = Segments().empty(size).append([b"head", data])
+    assert piece.digest == xxh3_128_digest(b"head" + data)
+    shared, own = (Packed(b"rest", ("x",), (each,)) for each in (piece, bytearray(piece.view())))
+    assert _digest(shared) == _digest(own) != _digest(Packed(b"rest", ("x",), (b"head" + data + b"1",)))
 
 
 def test_what_one_thread_pickles_for_a_file_holds_bytes_while_another_sends() -> None:
