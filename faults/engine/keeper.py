@@ -192,10 +192,10 @@ class Keeper:
 
 
 def _session(pid: int) -> int:
-    """Return the session that a process belongs to; -1 if it has ended."""
+    """Return the session that a process belongs to; -1 if it has ended, or is hidden from us."""
     try:
         return os.getsid(pid)
-    except ProcessLookupError:
+    except OSError:
         return -1
 
 
