@@ -156,9 +156,7 @@ def _version() -> str:
 def split(arguments: Sequence[str], parser: argparse.ArgumentParser | None = None) -> tuple[list[str], list[str]]:
     """Return bsprun's own options, and the program with all that follows it, unchanged."""
     parser = parser or _run_parser()
-    takes_none = {flag for action in parser._actions if action.nargs == 0 for flag in action.option_strings}
     takes_one = {flag for action in parser._actions if action.nargs is None for flag in action.option_strings}
-    short = {flag for flag in takes_one if not flag.startswith("--")}  # a value may follow at once: -p4
     own: list[str] = []
     k = 0
     while k < len(arguments):
@@ -167,7 +165,7 @@ def split(arguments: Sequence[str], parser: argparse.ArgumentParser | None = Non
             return own, list(arguments[k + 1 :])
         if word == "-m" or not word.startswith("-"):
             break
-        alone = word in takes_none or "=" in word or (word[:2] in short and len(word) > 2)
+        alone = word not in takes_one  # takes no value, holds it (--seed=1, -p4), or is unknown, which the parser tells
         if not alone and word.startswith("--") and k + 1 < len(arguments):
             own.append(f"{word}={arguments[k + 1]}")  # a value may look like an option: --mpi-args '--verbose'
         else:

@@ -119,8 +119,10 @@ def test_everything_behind_the_script_is_the_scripts(line: str, own: str, progra
         ("--blas-threads 0 s.py", r"--blas-threads 0: 1 or more"),
         ("--hostfile missing s.py", r"--hostfile 'missing' cannot be read: No such file or directory"),
         ("--schedule fastest s.py", r"argument --schedule: invalid choice: 'fastest'.*latin.*"),
-        ("--clowns 2 s.py", r"unrecognized arguments: --clowns 2.*|.*--clowns.*"),
-        ("--nproc 4 s.py", r".*--nproc.*"),  # no abbreviations: they would swallow options to come
+        ("--clowns 2 s.py", r"unrecognized arguments: --clowns"),
+        ("--prdict s.py", r"unrecognized arguments: --prdict"),  # not the script as its value
+        ("-q s.py", r"unrecognized arguments: -q"),
+        ("--nproc 4 s.py", r"unrecognized arguments: --nproc"),  # no abbreviations: they would swallow options to come
         ("-p", r"argument -p/--nprocs: expected one argument"),
     ],
 )
