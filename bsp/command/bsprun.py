@@ -206,6 +206,8 @@ def _check(parser: Parser, options: argparse.Namespace, program: list[str]) -> N
     if program[0] == "-m":
         if len(program) < 2:
             parser.error("-m needs the name of a module: bsprun -p 4 -m package.module")
+        if os.path.isfile(program[1]):
+            parser.error(f"-m '{program[1]}' is a file, not the name of a module: leave -m out")
     elif not os.path.isfile(program[0]):
         what = "is a folder" if os.path.isdir(program[0]) else "does not exist"
         parser.error(f"script '{program[0]}' {what} (looked in {os.getcwd()})")

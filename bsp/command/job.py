@@ -35,6 +35,7 @@ from bsp.host import keep_freed_memory
 from bsp.hosts.build import build, difference
 from bsp.hosts.lifeline import Lifeline, threads_waited_for
 from bsp.processes import Process
+from bsp.source import is_program, traceback_of
 from bsp.transport.base import Solo, Transport
 from bsp.world import hosting
 
@@ -63,7 +64,8 @@ class Script:
 def load(program: list[str]) -> Script:
     """Return the script `program[0]`, or the module of `-m MODULE`; set sys.argv and sys.path as Python does.
 
-    Raises ModuleNotFoundError for an unknown module, and what reading and compiling a file raises.
+    Raises ModuleNotFoundError for an unknown module, what reading and compiling a file raises, and what the packages
+    raise that contain the module of -m: they are imported here.
     """
     if program[0] == "-m":
         sys.path[0] = os.getcwd()
@@ -182,8 +184,10 @@ def _run(
         return Verdict(True, None, 0), ""
     try:
         script = load(program)
-    except (OSError, SyntaxError, ValueError, ImportError) as error:
-        return Verdict(True, None, 1), "".join(traceback.format_exception_only(error))
+    except Exception as error:  # noqa: BLE001 - what the program raises
+        ran = any(is_program(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__))
+        told = traceback_of(error) if ran else "".join(traceback.format_exception_only(error))  # ran: a package of -m
+        return Verdict(True, None, 1), told
     if settings.get("predict") is not None:
         status, said = _predict(settings, program, script, machine)
         return Verdict(True, None, status), said

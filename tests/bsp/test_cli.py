@@ -95,6 +95,7 @@ def test_everything_behind_the_script_is_the_scripts(line: str, own: str, progra
         ("-p 4", r"no script: bsprun -p 4 script\.py"),
         ("", r"no script: .*"),
         ("-p 4 -m", r"-m needs the name of a module: bsprun -p 4 -m package\.module"),
+        ("-p 4 -m s.py", r"-m 's\.py' is a file, not the name of a module: leave -m out"),
         ("-p 0 s.py", r"-p 0: a program has 1 process or more"),
         ("-p -3 s.py", r"-p -3: a program has 1 process or more"),
         ("-p x s.py", r"argument -p/--nprocs: invalid int value: 'x'"),

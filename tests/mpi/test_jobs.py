@@ -792,6 +792,16 @@ def test_a_module_runs_as_python_runs_it(write: Write, elements: int) -> None:
 
 
 @ELEMENTS
+def test_an_error_of_a_package_around_the_module_is_told_with_its_line_alone(write: Write, elements: int) -> None:
+    folder = write("print(1)\n", "package/module.py").path.parent.parent
+    write("\n1 / 0\n", "package/__init__.py")
+    ended = command(BSPRUN, "-p", 4, "-n", elements, "-m", "package.module", cwd=folder)
+    assert (ended.status, ended.out) == (1, "")
+    assert ended.err.count("Traceback") == 1 and ended.err.endswith("\nZeroDivisionError: division by zero\n")
+    assert '__init__.py", line 2' in ended.err and "bsp" not in ended.err.replace(str(folder), "")
+
+
+@ELEMENTS
 def test_stdin_belongs_to_process_0(write: Write, elements: int) -> None:
     script = write("""
         import bsp
