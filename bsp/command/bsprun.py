@@ -209,7 +209,8 @@ def _check(parser: Parser, options: argparse.Namespace, program: list[str]) -> N
         if os.path.isfile(program[1]):
             parser.error(f"-m '{program[1]}' is a file, not the name of a module: leave -m out")
     elif not os.path.isfile(program[0]):
-        what = "is a folder" if os.path.isdir(program[0]) else "does not exist"
+        what = "is no regular file, which every element could read" if os.path.exists(program[0]) else "does not exist"
+        what = "is a folder" if os.path.isdir(program[0]) else what
         parser.error(f"script '{program[0]}' {what} (looked in {os.getcwd()})")
     if options.explain and not options.numpy:
         parser.error("--explain goes with --numpy")

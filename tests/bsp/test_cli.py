@@ -91,6 +91,7 @@ def test_everything_behind_the_script_is_the_scripts(line: str, own: str, progra
     ("line", "said"),
     [
         ("-p 4 missing.py", r"script 'missing\.py' does not exist \(looked in /.*\)"),
+        ("-p 4 /dev/null", r"script '/dev/null' is no regular file, which every element could read \(looked in /.*\)"),
         ("-p 4 .", r"script '\.' is a folder \(looked in /.*\)"),
         ("-p 4", r"no script: bsprun -p 4 script\.py"),
         ("", r"no script: .*"),
