@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
 import numpy as np
 import scipy.sparse
@@ -143,6 +143,10 @@ class SparseBase:
 
     def __len__(self) -> int:
         raise TypeError("sparse array length is ambiguous; use nnz or shape[0]")
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        # without it NumPy would compute with an array of one object: np.linalg.norm(a) returned abs(a)
+        raise TypeError("np.asarray() of a sparse array would make it dense: use its methods, or a.todense()")
 
     # --------------------------------------------------------------------------- evaluation
 

@@ -558,6 +558,8 @@ def test_mistakes_are_told_on_all_processes(nprocs: int) -> None:
             (lambda: A.tensordot(np.ones(12), ([0, 1], [0])), "2 axes of one array and 1"),
             (lambda: A @ np.ones(4), "do not fit"), (lambda: np.ones(3) @ A, "tensordot takes any axes"),
             (lambda: A.tocsr(), "a matrix has 2 axes"), (lambda: len(A), "ambiguous"),
+            (lambda: np.asarray(A), r"would make it dense: .*todense\(\)"),
+            (lambda: np.linalg.norm(A), r"would make it dense"),
         ]:  # fmt: skip
             with pytest.raises((ba.ArrayError, TypeError), match=text):
                 wrong()
