@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from bsp.errors import NotReady
 from bsp.interpreter.stand_ins import IN_PLACE, NotAValue
@@ -36,6 +36,16 @@ class Pending(NotAValue):
             return f"x[pid, index] {what} values would read and write in one superstep: use {instead} ({here()})"
         when = "" if self._ready else " after the next boundary"
         return f"{what} needs a value, and x[pid] gives a Pending: use its .value{when} ({here()})"
+
+    def __getitem__(self, index: object) -> NoReturn:
+        raise TypeError(self._advice("[]"))
+
+    def __setitem__(self, index: object, values: object) -> NoReturn:
+        raise TypeError(self._advice("[]"))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        # a private name is nobody's mistake: copy and pickle ask for some, before the object has what `_advice` reads
+        raise AttributeError(name if name.startswith("_") else self._advice(f".{name}"))
 
     def __eq__(self, other: object) -> bool:
         raise TypeError(self._advice("=="))
