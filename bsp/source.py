@@ -87,14 +87,16 @@ def frames_of(frame: FrameType | None) -> Iterator[tuple[str, int]]:
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:
-    """Return the innermost frame at or above `frame` that is not this package's."""
-    while frame is not None and is_ours(frame.f_code.co_filename):
+    """Return the innermost frame at or above `frame` that is neither this package's nor NumPy's."""
+    numpy = getattr(sys.modules.get("numpy"), "__file__", None)  # not imported here: bsprun starts without it
+    folder = os.path.join(os.path.dirname(numpy), "") if numpy else _here
+    while frame is not None and (is_ours(frame.f_code.co_filename) or frame.f_code.co_filename.startswith(folder)):
         frame = frame.f_back
     return frame
 
 
 def user_line(frame: FrameType | None) -> SourceLine:
-    """Return the innermost line at or above `frame` that is not this package's, or NOWHERE."""
+    """Return the innermost line at or above `frame` that is neither this package's nor NumPy's, or NOWHERE."""
     found = user_frame(frame)
     return NOWHERE if found is None else SourceLine((found.f_code.co_filename, found.f_lineno))
 

@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from types import FrameType
-
-import numpy as np
-
 from bsp.errors import BspError, ValueNeeded
-from bsp.source import NOWHERE, SourceLine, is_ours
-
-_NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+from bsp.source import here
 
 ROUNDS = (
     "choose by np.where or np.maximum, give a loop a number of rounds (proc.rounds), or say how long it is assumed to "
@@ -32,20 +24,9 @@ class NotCounted(BspError, NotImplementedError):
     """A NumPy function that the table of shapes and flops does not have (--abstract)."""
 
 
-def user_line() -> SourceLine:
-    """Return the innermost line that belongs neither to this package nor to NumPy."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        filename = frame.f_code.co_filename
-        if not is_ours(filename) and not filename.startswith(_NUMPY):
-            return SourceLine((filename, frame.f_lineno))
-        frame = frame.f_back
-    return NOWHERE
-
-
 def value_needed(asked: str, of: object, advice: str = KEEP) -> ValueNeeded:
     """Return the error for a missing value: the call, the array, the line, and what to do instead."""
     return ValueNeeded(
-        f"{asked} needs the values of {of!r} at {user_line()}: --abstract carries shapes, not values; "
+        f"{asked} needs the values of {of!r} at {here()}: --abstract carries shapes, not values; "
         f"{advice}, or run without --abstract"
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from bsp.source import SourceLine, assigned_name, user_line
+import numpy as np
+
+from bsp.source import SourceLine, assigned_name, here, user_line
 
 
 def test_a_source_line_is_the_users_and_names_what_it_assigns() -> None:
@@ -21,3 +23,14 @@ def test_a_source_line_is_the_users_and_names_what_it_assigns() -> None:
     first = proc.coarray(1); second = proc.coarray(2)  # noqa: E702  # fmt: skip
     assert assigned_name(first) is None is assigned_name(second)
     assert user_line(sys._getframe())[0] == __file__ and "test_source.py:" in str(rows)
+
+
+def test_a_line_of_numpy_is_not_the_users() -> None:
+    class Asked:
+        def __array__(self, *_: object, **__: object) -> np.ndarray:
+            self.line = here()
+            return np.zeros(1)
+
+    asked = Asked()
+    np.sum(asked)  # type: ignore[call-overload]
+    assert asked.line[0] == __file__
