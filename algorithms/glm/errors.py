@@ -22,7 +22,8 @@ def agreed(work: Callable[[], Any]) -> list[Any]:
     """Run work() on every process and return all results, by pid; it has no boundaries of its own.  Collective.
 
     Cost: one superstep, h = p - 1 times what is returned.
-    Raises the error of the lowest process that had one, on all of them, so none waits for one that failed.
+    Raises the error of the lowest process that had one, on all of them, so none waits for one that failed; DataError if
+    what was noted of arrays, which every process is given whole, differs.
     """
     wrong: Exception | None = None
     told = None
@@ -30,11 +31,17 @@ def agreed(work: Callable[[], Any]) -> list[Any]:
         told = work()
     except (ValueError, TypeError, OSError) as error:
         wrong = error
-    answers = world().private.allgather((wrong, told))
-    for failure, _ in answers:
+    answers = world().private.allgather((wrong, told, world().called([])[0]))
+    for failure, _, _ in answers:
         if failure is not None:
             raise failure from None
-    return [answer for _, answer in answers]
+    differs = next((pid for pid, (*_, given) in enumerate(answers) if given != answers[0][2]), None)
+    if differs is not None:
+        raise DataError(
+            f"processes 0 and {differs} were given different data: arrays of NumPy, matrices of scipy and data frames "
+            "are whole, the same on every process; bsp.arrays.from_local(rows) makes one array of what each process has"
+        )
+    return [answer for _, answer, _ in answers]
 
 
 def no_column(name: str, names: tuple[str, ...]) -> str:

@@ -1,8 +1,8 @@
 """Inputs of a fit: this process's rows of X and of vectors, from all that may be passed.
 
 Arrays of NumPy, lists, scipy's sparse matrices and data frames are whole and the same on every process, which takes
-its rows of them; arrays of `bsp.arrays`, dense and sparse, are used where their rows lie; of a file each process reads
-its own.
+its rows of them: `agreed` compares what was noted of them.  Arrays of `bsp.arrays`, dense and sparse, are used where
+their rows lie; of a file each process reads its own.
 Messages are worded as scikit-learn's where its users know them.
 """
 
@@ -93,6 +93,7 @@ def matrix_of(X: Any) -> Matrix:
         values, bounds = _row_blocks(X)
         return Matrix(values, bounds, (X.shape[0], X.shape[1]))
     whole = whole_matrix(X)
+    here.note_given([whole.indices, whole.data] if is_sparse(whole) else [whole])
     bounds = np.array(cuts_of(whole.shape[0], here.nprocs))
     return Matrix(whole[bounds[here.pid] : bounds[here.pid + 1]], bounds, whole.shape)
 
@@ -211,6 +212,7 @@ def vector_of(value: Any, bounds: np.ndarray, what: str) -> Any:
     found = unmasked(value, what)
     if found.ndim == 2 and found.shape[1] == 1 and what == "y":
         found = column_vector(found)
+    here.note_given([found])
     check_length(found.shape, n, what)
     return found[own]
 

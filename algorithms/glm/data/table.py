@@ -111,6 +111,8 @@ def frame_table(frame: Any) -> Table:
     names = tuple(map(str, frame.columns))
     _check_names(FRAME, names)
     here = world()
+    columns = [frame.iloc[:, k] for k in range(len(names))]
+    here.note_given([len(frame), *(each.to_numpy() for each in columns if getattr(each.dtype, "kind", "O") in "biuf")])
     cuts = cuts_of(len(frame), here.nprocs)
     categories = [categories_of(frame.iloc[:, k]) for k in range(len(names))]
     order = {k: [str(each).strip() for each in some] for k, some in enumerate(categories) if some is not None}
