@@ -182,10 +182,12 @@ def redealt(a: SparseArray, rows: Bounds, columns: Bounds) -> SparseArray:
 def from_scipy(matrix: ScipyMatrix | ArrayLike, *, bounds: Sequence[int] | None = None) -> SparseArray:
     """Return the sparse array of a scipy.sparse matrix, or of a dense one, that every process has.  Collective, S = 1.
 
-    Each process keeps its own rows.
+    Each process keeps its own rows.  `from_local` makes one array of rows that differ between processes.
+    Raises SyncMismatch if the matrix does.
     """
     here = world()
     whole = scipy.sparse.csr_array(matrix)
+    here.note_given([*whole.shape, whole.indices, whole.data])
     if whole.ndim != 2:
         raise ArrayError(f"from_scipy: {whole.ndim} axes; a matrix has 2")
     if bounds is None:

@@ -425,3 +425,14 @@ def test_arrays_share_no_memory_that_a_caller_writes_to(make: Callable[[Any], sp
         same(A, wanted)
 
     bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("change", ["a value", "a place", "the shape"])
+def test_a_whole_matrix_that_differs_between_processes_is_refused(change: str) -> None:
+    def main(proc: bsp.Process) -> None:
+        W = matrix(0, 9 + (change == "the shape" and proc.pid == 1), 9, 0.4).tolil()
+        W[0, 3 + (change == "a place" and proc.pid == 1)] = 7 + (change == "a value" and proc.pid == 1)
+        sparse.from_scipy(W).sum().compute()
+
+    with pytest.raises(bsp.SyncMismatch, match="give the same values to its arrays before"):
+        bsp.run(main, nprocs=3)
