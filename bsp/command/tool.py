@@ -78,7 +78,9 @@ def bsp(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except (BspError, OSError) as wrong:
-        print(f"bsp {options.command}: error: {wrong}", file=sys.stderr)
+        file = getattr(wrong, "filename", None)
+        said = wrong if file is None else f"'{file}': {getattr(wrong, 'strerror', wrong)}"  # without [Errno 2]
+        print(f"bsp {options.command}: error: {said}", file=sys.stderr)
         return 2
     parser.print_help()
     return 2

@@ -330,7 +330,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run `bsp advise`: print the advice; return 0, or 2 if an option, or a file of times, is wrong."""
+    """Run `bsp advise`: print the advice; return 0, or 2 if an option, or the text of a file of times, is wrong."""
     try:
         advice = advise(
             options.nprocs,
@@ -347,7 +347,7 @@ def main(options: argparse.Namespace) -> int:
             elements=options.elements,
             slots=options.slots,
         )
-    except (ValueError, TraceError, OSError) as wrong:
+    except (ValueError, TraceError) as wrong:
         print(f"bsp advise: error: {wrong}", file=sys.stderr)
         return 2
     print(advice.to_json() if options.json else advice.text(), end="\n" if options.json else "")

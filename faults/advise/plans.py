@@ -265,10 +265,9 @@ def _check(job: PlannedJob) -> None:
     """Raise ValueError for values that no job has."""
     if job.slots < 1:
         raise ValueError(f"advise: {job.slots} elements on a host; give 1 or more")
-    if job.processes < 1 or job.rounds < 1 or (job.elements is not None and job.elements < 1):
-        raise ValueError(
-            f"advise: {job.processes} processes, {job.rounds} rounds, {job.elements} elements; give 1 or more of each"
-        )
+    for number, what in ((job.processes, "processes"), (job.rounds, "rounds"), (job.elements, "elements")):
+        if number is not None and number < 1:
+            raise ValueError(f"advise: {number} {what}; give 1 or more")
     if not 0 < job.availability < 1:
         raise ValueError(f"advise: availability is {job.availability:g}; give a probability such as 0.9999, below 1")
     for name in ("round_seconds", "mtbf_hours", "checkpoint_seconds"):

@@ -259,7 +259,9 @@ def test_the_command_reads_times(tmp_path: Path, capsys: pytest.CaptureFixture[s
     ("more", "says"),
     [
         (["--availability", "1"], "availability is 1; give a probability such as 0.9999"),
-        (["--elements", "0"], "64 processes, 10000 rounds, 0 elements; give 1 or more of each"),
+        (["--elements", "0"], "advise: 0 elements; give 1 or more"),
+        (["-p", "0"], "advise: 0 processes; give 1 or more"),
+        (["--times", "missing"], "error: 'missing': No such file or directory"),
         (["--mtbf", "-1"], "mtbf_hours is -1; give a time above 0"),
         (["--predictability", "0"], "D is 0; a tail exponent is above 0"),
         (["--times", "nowhere.jsonl"], "nowhere.jsonl"),
