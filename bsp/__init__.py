@@ -15,6 +15,8 @@
     bsp.arrays, bsp.algorithms      NumPy's arrays on many processes; GLMs, QR, matrix products (import them by name)
     bsp.BspError                    the base class of all errors
 
+Codes in docstrings, such as (B3) or (D1), are numbered rules: help("bsp.processes") lists those of processes, and
+docs/explanation/rules.md all of them.
 Names are loaded when first used, so that `bsprun` starts the job before NumPy is needed.
 """
 
