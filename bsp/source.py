@@ -14,7 +14,8 @@ import site
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
-from types import CodeType, FrameType, TracebackType
+from functools import lru_cache
+from types import CodeType, FrameType, ModuleType, TracebackType
 
 _OPERATORS = os.path.join("numpy", "lib", "mixins.py")  # frames of operators on arrays that are not NumPy's own
 _here = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -86,11 +87,16 @@ def frames_of(frame: FrameType | None) -> Iterator[tuple[str, int]]:
         frame = frame.f_back
 
 
+@lru_cache(maxsize=2)
+def _not_the_users(numpy: ModuleType | None) -> tuple[str, ...]:
+    """Return the folders of this package and of NumPy; bsprun starts without it, so it is not imported here."""
+    return (_here,) if numpy is None else (_here, os.path.join(os.path.dirname(str(numpy.__file__)), ""))
+
+
 def user_frame(frame: FrameType | None) -> FrameType | None:
     """Return the innermost frame at or above `frame` that is neither this package's nor NumPy's."""
-    numpy = getattr(sys.modules.get("numpy"), "__file__", None)  # not imported here: bsprun starts without it
-    folder = os.path.join(os.path.dirname(numpy), "") if numpy else _here
-    while frame is not None and (is_ours(frame.f_code.co_filename) or frame.f_code.co_filename.startswith(folder)):
+    folders = _not_the_users(sys.modules.get("numpy"))
+    while frame is not None and frame.f_code.co_filename.startswith(folders):
         frame = frame.f_back
     return frame
 
