@@ -94,12 +94,13 @@ def same_everywhere(call: str, answers: Sequence[Any]) -> Any:
 
 def replaced(
     call: str, path: PathLike, prepare: Callable[[Path], None], write: Callable[[Path], None],
-    writers: Sequence[int], in_turns: bool = False,
+    writers: Sequence[int], in_turns: bool = False, is_own: Callable[[Path], bool] = Path.is_file,
 ) -> None:  # fmt: skip
     """Write a file or folder from several processes, then rename it to `path`, replacing what was there.  Collective.
 
     prepare : run by process 0; creates the new file or folder beside the target, complete except for its contents.
     write : run by each of the `writers` to write its part; one process after the other if `in_turns`.
+    is_own : whether what is there may be replaced by what is written: a file, or a folder of the same format.
     Cost: 3 supersteps, or 2 + len(writers) in turns; the only words are each step's success or error.
     A file is replaced in one rename.  A folder takes two, and between them the target does not exist for a moment; the
     old folder then lies beside it.  If a step fails, the partial file is removed and the old one stays.
@@ -112,8 +113,9 @@ def replaced(
         if here.pid == 0:
             if not target.parent.is_dir():
                 raise FileNotFoundError(errno.ENOENT, f"there is no folder {os.fspath(target.parent)!r}")
-            if target.exists() and not (target.is_file() or target.is_dir()):
-                raise OSError(errno.EEXIST, "it is a device, a pipe or a socket, and a file would take its place")
+            if target.exists() and not target.is_file() and not is_own(target):
+                what = "folder of other contents" if target.is_dir() else "device, a pipe or a socket"
+                raise OSError(errno.EEXIST, f"it is a {what}, which is not replaced; choose another name")
             _remove(part)
             prepare(part)
 
@@ -193,6 +195,8 @@ def _replace(part: Path, target: Path) -> None:
         os.rename(part, target)
         _remove(old)
     else:
+        if target.exists():
+            shutil.copymode(target, part)
         os.replace(part, target)
     flushed(target.parent)
 

@@ -102,7 +102,7 @@ def write_parquet(path: PathLike, x: ArrayLike, names: Sequence[str] | None = No
     """Write an array of shape (rows,) or (rows, columns) to a folder of Parquet files, one for each process.
 
     names : the names of the columns; c0, c1, ... if None.
-    The folder is written beside its target and takes its place when all is written.
+    The folder is written beside its target and takes its place when all is written; a folder of other contents stays.
     Cost: 3 supersteps; one exchange before if rows are not whole and in the order of the processes.
     Raises FileError on every process if one could not write, ImportError without pyarrow.
     """
@@ -144,7 +144,16 @@ def write_parquet(path: PathLike, x: ArrayLike, names: Sequence[str] | None = No
                 flushed(file)
 
     writers = [0] if layout.replicated else list(range(here.nprocs))
-    replaced(f"write_parquet({os.fspath(path)!r})", path, lambda part: part.mkdir(), write, writers)
+    call = f"write_parquet({os.fspath(path)!r})"
+    replaced(call, path, lambda part: part.mkdir(), write, writers, is_own=_has_tables_alone)
+
+
+def _has_tables_alone(folder: Path) -> bool:
+    """Return whether a folder has nothing but Parquet files, and marks such as "_SUCCESS" of who wrote them."""
+    return folder.is_dir() and all(
+        each.suffix == ".parquet" or each.name.startswith(("_", ".")) or _has_tables_alone(each)
+        for each in folder.iterdir()
+    )
 
 
 def _files_of(path: PathLike) -> list[Path]:

@@ -62,7 +62,7 @@ def write_zarr(path: PathLike, x: ArrayLike) -> None:
     """Write an array to a Zarr array, in chunks of the size of its blocks; each process writes its own chunks.
 
     Chunks are of equal size, so rows at the edges of blocks may move to another process first; cyclic blocks stay.
-    The folder is written beside its target and takes its place when all is written.
+    The folder is written beside its target and takes its place when all is written; a folder of other contents stays.
     Cost: 3 supersteps, and one exchange where blocks are not of equal size.
     Raises FileError on every process if one could not write, ImportError without zarr.
     """
@@ -86,7 +86,13 @@ def write_zarr(path: PathLike, x: ArrayLike) -> None:
             if block.size:
                 data[tuple(slice(*span) for span in layout.box(at))] = block
 
-    replaced(f"write_zarr({os.fspath(path)!r})", path, prepare, write, writers_of(layout))
+    replaced(f"write_zarr({os.fspath(path)!r})", path, prepare, write, writers_of(layout), is_own=_is_zarr)
+
+
+def _is_zarr(folder: Path) -> bool:
+    """Return whether a folder is empty, or an array or a group of Zarr."""
+    names = set(os.listdir(folder)) if folder.is_dir() else {""}
+    return not names or not names.isdisjoint(("zarr.json", ".zarray", ".zgroup"))
 
 
 def _chunked(layout: Layout, nprocs: int) -> Layout:

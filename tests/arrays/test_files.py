@@ -226,8 +226,34 @@ def test_a_folder_that_is_not_there_is_told_to_all(tmp_path: Path, ending: str) 
 def test_pipes_and_devices_are_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for call in (lambda: ba.savetxt(tmp_path / "pipe", ba.ones(3)), lambda: ba.ones(3).tofile(tmp_path / "pipe")):
-        assert "it is a device, a pipe or a socket" in told(FileError, call, 2)
+        assert "it is a device, a pipe or a socket, which is not replaced" in told(FileError, call, 2)
     assert (tmp_path / "pipe").is_fifo()
+
+
+@pytest.mark.parametrize("ending", [".npy", ".zarr", ".parquet"])
+def test_a_folder_of_other_contents_is_not_replaced(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"x{ending}"
+    path.mkdir()
+    (path / "notes.txt").write_text("mine")
+    assert "a folder of other contents" in told(FileError, lambda: ba.save(path, ba.ones((9, 2))), 3)
+    assert (path / "notes.txt").read_text() == "mine"
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("ending", [".npy", ".zarr", ".parquet"])
+def test_what_was_saved_is_replaced_by_another_of_its_format(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"x{ending}"
+    for size in (9, 5):
+        alike(lambda size=size: ba.save(path, ba.ones((size, 2))), 3)
+        assert alike(lambda: ba.load(path).shape, 2) == (size, 2)
+
+
+def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, np.ones(3))
+    path.chmod(0o600)
+    alike(lambda: ba.save(path, ba.zeros(3)), 2)
+    assert path.stat().st_mode & 0o777 == 0o600 and np.array_equal(np.load(path), np.zeros(3))
 
 
 def test_short_writes_are_carried_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
