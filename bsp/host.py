@@ -13,7 +13,7 @@ import stat
 import sys
 import tempfile
 
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _LONGEST_FOLDER = 80  # bytes, beside which a socket's name has room in the 107 that the system takes
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 _LARGEST_KEPT = 32 << 20  # bytes of the largest block that is kept: larger ones would leave holes too large in the heap
@@ -108,6 +108,12 @@ def die_with_parent() -> None:
     """Ask the kernel to kill this child process when its parent dies, in whatever way (Linux; no effect elsewhere)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of all processes below this one whose own parent ends (Linux; no effect elsewhere)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def allow_many_files() -> None:

@@ -16,6 +16,7 @@ from bsp.errors import LaunchError, MachineError
 from bsp.host import cores, find_mpiexec, no_mpi
 from bsp.hosts.launcher import wrong_reach
 from bsp.hosts.listing import Host, from_file, from_option, from_slurm, placed
+from bsp.hosts.processes import nothing_left
 from bsp.transport.schedules import CHOICES
 
 _RUN_EXAMPLES = """\
@@ -320,13 +321,15 @@ def _run(parser: Parser, options: argparse.Namespace, program: list[str]) -> int
         print(f"{settings} {shlex.join(job.command())}".strip())
         return 0
     if options.trace is None and options.report is None:
-        return start(job)
+        with nothing_left():
+            return start(job)
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="bsprun-") as folder:
         job.trace = os.path.join(folder, "record")
         try:
-            return start(job)
+            with nothing_left():
+                return start(job)
         finally:
             if os.path.exists(job.trace):
                 from bsp.command.prediction import deliver
@@ -362,7 +365,9 @@ def _predict(parser: Parser, options: argparse.Namespace, program: list[str]) ->
                 predict={"elements": elements, "abstract": options.abstract, "every_process": options.every_process},
             )
         )  # fmt: skip
-    return forecast(jobs, options.sweep is not None, options.json, options.trace, options.trace_format, options.report)
+    given = (options.sweep is not None, options.json, options.trace, options.trace_format, options.report)
+    with nothing_left():
+        return forecast(jobs, *given)
 
 
 def _elements(parser: Parser, options: argparse.Namespace, nprocs: int, hosts: list[Host] | None) -> int:

@@ -11,7 +11,6 @@ then, or the network is.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import os
 import platform
@@ -26,7 +25,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from bsp.host import cores, die_with_parent
+from bsp.host import adopt_orphans, cores, die_with_parent
 from bsp.hosts.frames import Message, Reader, opening, packed
 from bsp.hosts.lifeline import Desk
 from bsp.hosts.processes import descendants, kill
@@ -35,7 +34,6 @@ from bsp.hosts.silence import LOOK_SECONDS, Silence
 _WINDOW = 1 << 20  # bytes of text that bsprun has not written yet
 _PIECE = 1 << 16
 _CONNECT_SECONDS = 3.0
-_PR_SET_CHILD_SUBREAPER = 36
 # variables of bsprun's environment that belong to its host or its login, not to the job
 NAMES_OF_A_HOST = {"HOSTNAME", "PWD", "OLDPWD", "SHLVL", "DISPLAY", "TMPDIR", "TERM", "KRB5CCNAME", "_"}
 PREFIXES_OF_A_HOST = ("SSH_", "XDG_", "DBUS_", "SLURM", "SRUN_", "SBATCH_", "PMI_", "PMIX_", "PRTE_", "OMPI_COMM_")
@@ -305,7 +303,7 @@ def facts() -> dict[str, Any]:
 
 def main() -> None:
     """Serve bsprun over the standard streams; nothing else may write to them."""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # prted leaves its parent: it becomes ours
+    adopt_orphans()  # prted leaves its parent: it becomes ours, as what programs leave does
     given, said = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)

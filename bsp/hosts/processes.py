@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import psutil
 
+from bsp.host import adopt_orphans
+
 GRACE = 2.0  # seconds between asking a process to end and making it
+_ROUNDS = 5  # in which processes are looked for that others have started before they ended
 
 
 def end(child: subprocess.Popen[bytes]) -> None:
@@ -22,6 +26,33 @@ def end(child: subprocess.Popen[bytes]) -> None:
         child.kill()
         child.wait()
     kill(family)
+
+
+@contextlib.contextmanager
+def nothing_left() -> Iterator[None]:
+    """End what processes of a job have started and left when they ended, as the job ends.  Of jobs on this machine."""
+    before = descendants() if _has_children() else []
+    adopt_orphans()
+    try:
+        yield
+    finally:
+        for _ in range(_ROUNDS):
+            left = [each for each in descendants() if each not in before] if _has_children() else []
+            if not left:
+                break
+            kill(left)
+            for each in left:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(each.pid, os.WNOHANG)
+
+
+def _has_children() -> bool:
+    """Return whether this process has a child, ended or not; to look for descendants takes longer."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
 
 
 def descendants(pid: int | None = None) -> list[psutil.Process]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 pytestmark = [pytest.mark.jobs, pytest.mark.crossed]
@@ -1387,3 +1388,27 @@ def test_a_large_put_that_stays_in_its_element_moves_nothing_between_them(
     """)
     ended = job(script, elements=elements, options=options)
     assert (ended.status, ended.out) == (0, "0 6.0 6.0\n1 0.0 0.0\n2 0.0 0.0\n3 20.0 20.0\n"), ended.err
+
+
+@pytest.mark.parametrize("options", ["-n 1", "-n 2", "--predict"])
+@pytest.mark.parametrize("end", ["", "1 / 0", "os.kill(os.getpid(), signal.SIGKILL)"])
+def test_programs_that_processes_have_started_end_with_the_job(tmp_path: Path, options: str, end: str) -> None:
+    """Also one that has left its parent and its session."""
+    program = tmp_path / "program.py"
+    program.write_text(f"""
+import os, signal, subprocess, bsp
+proc = bsp.process()
+child = subprocess.Popen(["sleep", "600"])
+open(str(child.pid), "w").close()
+subprocess.run("setsid sh -c 'echo > $$; exec sleep 600' &", shell=True)
+while len([name for name in os.listdir() if name.isdecimal()]) < 2:
+    pass
+proc.sync()
+{end}
+""")
+    none = subprocess.DEVNULL
+    command = [BSPRUN, "-p", "2", *options.split(), "program.py"]
+    subprocess.run(command, cwd=tmp_path, stdout=none, stderr=none, timeout=DEADLINE, check=False)
+    started = [int(path.name) for path in tmp_path.iterdir() if path.name.isdecimal()]
+    assert len(started) >= 2
+    assert not [pid for pid in started if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"]
