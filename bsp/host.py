@@ -110,10 +110,10 @@ def die_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-def adopt_orphans() -> None:
-    """Become the parent of all processes below this one whose own parent ends (Linux; no effect elsewhere)."""
+def adopt_orphans(wanted: bool = True) -> None:
+    """Become the parent of all processes below this one whose own parent ends, or not any more (Linux only)."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0)
 
 
 def allow_many_files() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
 import sys
@@ -321,20 +322,25 @@ def _run(parser: Parser, options: argparse.Namespace, program: list[str]) -> int
         print(f"{settings} {shlex.join(job.command())}".strip())
         return 0
     if options.trace is None and options.report is None:
-        with nothing_left():
-            return start(job)
+        return _started(job)
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="bsprun-") as folder:
         job.trace = os.path.join(folder, "record")
         try:
-            with nothing_left():
-                return start(job)
+            return _started(job)
         finally:
             if os.path.exists(job.trace):
                 from bsp.command.prediction import deliver
 
                 deliver(job.trace, options.trace, options.trace_format, options.report)
+
+
+def _started(job: Launch) -> int:
+    """Run a job to its end, and end what its processes have left; on hosts their daemons do."""
+    # with hosts, ssh may leave a process here that serves other connections, too
+    with nothing_left() if job.local else contextlib.nullcontext():
+        return start(job)
 
 
 def _predict(parser: Parser, options: argparse.Namespace, program: list[str]) -> int:

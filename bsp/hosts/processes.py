@@ -44,6 +44,7 @@ def nothing_left() -> Iterator[None]:
             for each in left:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(each.pid, os.WNOHANG)
+        adopt_orphans(False)
 
 
 def _has_children() -> bool:
