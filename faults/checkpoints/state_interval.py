@@ -4,8 +4,8 @@ If they do, the worker takes a state at every 2nd, 4th, 8th, ... head.  Interval
 intervals differ still take some states at the same heads, where they can be compared (N11).  What a state costs is
 measured; before that it is estimated from its size, so that the first state of a large program is not early.
 
-Packets that come are kept until the next state.  So where they are large, states are taken for them: a state is at most
-an eighth of the bytes that have come since the last one.
+Packets that come are kept until the next state.  So where they are large, states are taken for them: a state is an
+eighth to a quarter of the bytes that have come since the last one.
 """
 
 from __future__ import annotations

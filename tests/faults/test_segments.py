@@ -70,7 +70,7 @@ def test_pieces_of_one_segment_are_opened_as_one_and_travel_as_bytes_to_other_ma
 
 
 def told_of(segment: Segment) -> bytes:
-    """What travels to another process of the machine."""
+    """Return what travels to another process of the machine."""
     with nearby():
         return pickle.dumps(segment, 5)
 
