@@ -116,12 +116,6 @@ class Segments:
         self._release(size - file.room)
         return Segment(file, 0, self)
 
-    def of(self, blocks: Sequence[np.ndarray]) -> Segment:
-        """Return a segment that holds the bytes of these arrays, one behind the other.  Raises OSError without room."""
-        segment = self.empty(sum(block.nbytes for block in blocks))
-        segment.append([flat_bytes(block) for block in blocks])
-        return segment
-
     def _release(self, size: int) -> None:
         """Give back so many bytes of memory of files that nobody holds, if there are as many."""
         for file in list(self._idle):

@@ -6,6 +6,7 @@ import os
 import pickle
 import resource
 import socket
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -16,10 +17,17 @@ from xxhash import xxh3_128_digest
 
 from bsp.faults.carrier.job_key import fresh
 from bsp.faults.carrier.mesh import Mesh
-from bsp.faults.carrier.segments import LEAST, Segment, SegmentGone, Segments, bytes_of, nearby, usable
+from bsp.faults.carrier.segments import LEAST, Segment, SegmentGone, Segments, bytes_of, flat_bytes, nearby, usable
 from bsp.faults.carrier.wire import Closed, Wire
 from bsp.faults.engine.worker import _digest
 from bsp.faults.protocol.messages import BundlePacket, Packed
+
+
+def of(segments: Segments, blocks: Sequence[np.ndarray]) -> Segment:
+    """Return a segment with the bytes of these arrays, one behind the other."""
+    segment = segments.empty(sum(block.nbytes for block in blocks))
+    segment.append([flat_bytes(block) for block in blocks])
+    return segment
 
 
 @settings(deadline=None)
@@ -27,7 +35,7 @@ from bsp.faults.protocol.messages import BundlePacket, Packed
 def test_blocks_come_back_as_they_were(sizes: list[int], seed: int) -> None:
     rng = np.random.default_rng(seed)
     blocks = [rng.integers(0, 256, size, np.uint8) for size in sizes]
-    segment = Segments().of(blocks)
+    segment = of(Segments(), blocks)
     found = [np.empty_like(block) for block in blocks]
     segment.read_into(found)
     assert all(map(np.array_equal, found, blocks)) and len(segment) == sum(sizes)
@@ -35,7 +43,7 @@ def test_blocks_come_back_as_they_were(sizes: list[int], seed: int) -> None:
 
 def test_another_process_opens_it_by_reference_and_still_has_it_when_it_is_dropped() -> None:
     words = np.arange(1000.0)
-    segment = Segments().of([words])
+    segment = of(Segments(), [words])
     with nearby():
         told = pickle.dumps(segment, 5)
     assert len(told) < 500
@@ -81,36 +89,36 @@ def inode_of(segment: Segment) -> int:
 
 def test_memory_that_nobody_holds_is_used_again() -> None:
     segments = Segments()
-    first = segments.of([np.ones(1000)])
+    first = of(segments, [np.ones(1000)])
     inode = inode_of(first)
     reader = pickle.loads(told_of(first))
     del first
-    second = segments.of([np.full(1000, 2.0)])
+    second = of(segments, [np.full(1000, 2.0)])
     assert inode_of(second) != inode  # the reader has that
     assert np.array_equal(np.frombuffer(reader.view()), np.ones(1000))
     del reader
-    third = segments.of([np.full(1500, 3.0)])  # more than there was
+    third = of(segments, [np.full(1500, 3.0)])  # more than there was
     assert inode_of(third) == inode
     assert np.array_equal(np.frombuffer(third.view()), np.full(1500, 3.0))
 
 
 def test_a_view_holds_the_memory_as_long_as_it_is_there() -> None:
     segments = Segments()
-    segment = segments.of([np.ones(1000)])
+    segment = of(segments, [np.ones(1000)])
     inode, view = inode_of(segment), pickle.loads(told_of(segment)).view()
     del segment
-    assert inode_of(segments.of([np.zeros(1000)])) != inode
+    assert inode_of(of(segments, [np.zeros(1000)])) != inode
     assert np.array_equal(np.frombuffer(view), np.ones(1000))
     del view
-    assert inode_of(segments.of([np.zeros(1000)])) == inode
+    assert inode_of(of(segments, [np.zeros(1000)])) == inode
 
 
 def test_a_reference_that_is_opened_after_the_memory_was_used_again_is_gone() -> None:
     segments = Segments()
-    first = segments.of([np.ones(1000)])
+    first = of(segments, [np.ones(1000)])
     told, inode = told_of(first), inode_of(first)
     del first
-    second = segments.of([np.zeros(1000)])
+    second = of(segments, [np.zeros(1000)])
     assert inode_of(second) == inode
     with pytest.raises(SegmentGone, match="another segment"):
         pickle.loads(told)
@@ -127,7 +135,7 @@ def test_who_holds_a_segment_always_finds_in_it_what_was_written(steps: list[tup
     most = 0
     for k, (count, which, opens) in enumerate(steps):
         words = np.arange(k, k + count, dtype=np.int64)
-        written = segments.of([words])
+        written = of(segments, [words])
         if opens:
             held.append((pickle.loads(told_of(written)), words))
         else:
@@ -153,7 +161,7 @@ def test_the_memory_of_files_that_are_not_used_is_given_back(monkeypatch: pytest
     monkeypatch.setattr("bsp.faults.carrier.segments.time.monotonic", lambda: clock[0])
     segments = Segments()
     before = len(os.listdir("/proc/self/fd"))
-    del_one, keep_one = segments.of([np.ones(1000)]), segments.of([np.ones(1000)])
+    del_one, keep_one = of(segments, [np.ones(1000)]), of(segments, [np.ones(1000)])
     del del_one
     clock[0] = 6.0
     del keep_one
@@ -174,7 +182,7 @@ def test_the_digest_of_a_state_is_the_same_wherever_its_arrays_are(size: int) ->
 
 
 def test_what_one_thread_pickles_for_a_file_holds_bytes_while_another_sends() -> None:
-    segment = Segments().of([np.arange(5.0)])
+    segment = of(Segments(), [np.arange(5.0)])
     with nearby(), ThreadPoolExecutor(1) as other:
         told = other.submit(pickle.dumps, segment, 5).result()
     del segment
@@ -182,13 +190,13 @@ def test_what_one_thread_pickles_for_a_file_holds_bytes_while_another_sends() ->
 
 
 def test_one_that_was_dropped_is_gone_even_if_its_descriptor_is_somebody_elses() -> None:
-    segment = Segments().of([np.ones(10)])
+    segment = of(Segments(), [np.ones(10)])
     with nearby():
         told = pickle.dumps(segment, 5)
     del segment
     with pytest.raises(SegmentGone):
         pickle.loads(told)
-    other = Segments().of([np.zeros(10)])  # takes the same descriptor
+    other = of(Segments(), [np.zeros(10)])  # takes the same descriptor
     with pytest.raises(SegmentGone, match="another file"):
         pickle.loads(told)
     assert len(other) == 80
@@ -217,7 +225,7 @@ def test_it_is_copied_when_half_of_the_descriptors_are_in_use() -> None:
 
 def test_its_bytes_travel_to_other_machines_and_into_checkpoints() -> None:
     words = np.arange(LEAST // 8, dtype=float)
-    packet = BundlePacket(words.nbytes, bytes(16), Segments().of([words]))
+    packet = BundlePacket(words.nbytes, bytes(16), of(Segments(), [words]))
     buffers: list[pickle.PickleBuffer] = []
     told = pickle.dumps(packet, 5, buffer_callback=buffers.append)
     found = pickle.loads(told, buffers=buffers)
@@ -229,7 +237,7 @@ def test_a_message_whose_segment_is_gone_is_lost_and_others_are_not() -> None:
     one, two = Mesh(key, 0), Mesh(key, 1)
     try:
         one.meet(1, two.address)
-        segment = Segments().of([np.ones(10)])
+        segment = of(Segments(), [np.ones(10)])
         one.send(1, segment)
         one.send(1, "behind it")
         assert two.socket.poll(10_000)
@@ -246,12 +254,12 @@ def test_a_message_whose_segment_is_gone_is_lost_and_others_are_not() -> None:
 
 def test_what_a_dead_worker_has_said_is_not_an_error_of_who_reads_it() -> None:
     mine, its = map(Wire, socket.socketpair())
-    segment = Segments().of([np.ones(10)])
+    segment = of(Segments(), [np.ones(10)])
     its.send(segment)
     its.send("behind it")
     del segment
     assert mine.read() == ["behind it"]
-    its.send(Segments().of([np.ones(10)]))
+    its.send(of(Segments(), [np.ones(10)]))
     with pytest.raises(Closed):
         mine.receive()
     mine.close()
