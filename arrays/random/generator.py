@@ -11,42 +11,42 @@ of NumPy's own generator for this seed.  Creation costs no words and no superste
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from operator import index
 from typing import Any, Literal, overload
 
 import numpy as np
 
-from bsp.abstract.table import RANDOM
 from bsp.arrays import build
 from bsp.arrays.api.creation import asarray, checked_shape, layout_for, made
 from bsp.arrays.api.dtypes import ndim
 from bsp.arrays.api.manipulation import reshape
 from bsp.arrays.api.reductions import cumulative_sum
 from bsp.arrays.api.ufuncs import stored
-from bsp.arrays.array import Array, compute, wrap
+from bsp.arrays.array import Array, wrap
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.expressions.element_types import element_type
-from bsp.arrays.expressions.graph import LEAF, DType, Node, leaf
-from bsp.arrays.expressions.layout import Axis, Layout, Shape, automatic, dealt, layout_of, replicated
+from bsp.arrays.expressions.graph import DType
+from bsp.arrays.expressions.layout import Axis, Shape, automatic, layout_of
 from bsp.arrays.expressions.merging import merged_blocks
 from bsp.arrays.gathering import brought
-from bsp.arrays.procedures.operands import computed, declared_of, known, layout_at, made_of
+from bsp.arrays.procedures.operands import computed, layout_at
 from bsp.arrays.random import parameters as random_parameters
 from bsp.arrays.random import vectors
+from bsp.arrays.random.chances import checked_chances, least_of
+from bsp.arrays.random.draws import FLOAT, INT, drawn_array, drawn_number, position_in
 from bsp.arrays.random.order import Permutation
 from bsp.arrays.random.parameters import DealtParameter
-from bsp.arrays.random.tiles import Box, Draw, Span, Streams, Tiles, filled
+from bsp.arrays.random.reordering import in_order, reordered
+from bsp.arrays.random.tiles import Box, Streams, Tiles
 from bsp.arrays.selection.selecting import take_along_axis
-from bsp.arrays.sorting.quantiles import topk
 from bsp.arrays.sorting.searching import searchsorted
 from bsp.arrays.sorting.sorting import argsort
 from bsp.arrays.typing import ArrayLike, DTypeLike, Grid, Int, ShapeLike
 from bsp.arrays.views import store
-from bsp.declared import Reported, declares
+from bsp.declared import declares
 from bsp.values.payload import as_array
 
-_INT, _FLOAT = np.dtype(np.int64), np.dtype(float)
 _ADVICE = "every tile is drawn with all of it"
 _JOB = 0x6A6F62  # separates streams of the job's seed from those of a program's own seeds
 _UNSEEDED = "arrays.random"  # key of the count of generators that a process has made without a seed
@@ -110,7 +110,7 @@ class Generator:
                 number = getattr(generator, name)(*given, **options)
                 return number if dtype is None else kind.type(number)
 
-            return _number(Streams(self._entropy, key), kind, one)
+            return drawn_number(Streams(self._entropy, key), kind, one)
         found: Shape = np.broadcast_shapes(*[each.shape for each in arrays]) if size is None and core is None else ()
         if size is not None:
             found = (*checked_shape(size), *last)
@@ -147,7 +147,7 @@ class Generator:
                 return generator.multinomial(trials[..., 0], chances, size=lengths[: -len(last)])
             return getattr(generator, name)(*mine, size=lengths, **options)
 
-        return _dealt(here, kind, layout, streams, draw, tiles, bool(parts or last), (name, *parameters))
+        return drawn_array(here, kind, layout, streams, draw, tiles, bool(parts or last), (name, *parameters))
 
     # ----------------------------------------------------------------- distributions of their own
 
@@ -256,14 +256,14 @@ class Generator:
             chances = pvals if isinstance(pvals, Array) else np.asarray(pvals)
             last = chances.shape[-1:]
             rows: Array = self._drawn(
-                "multinomial", (trials, chances), size, _INT, dtype, grid, process_grid, {}, last=last
+                "multinomial", (trials, chances), size, INT, dtype, grid, process_grid, {}, last=last
             )  # fmt: skip
             return rows
         if vectors.large(pvals) and pvals.ndim == 1:
             return self._of_large(n, pvals, () if size is None else checked_shape(size), dtype, grid, process_grid)
         whole = brought("multinomial: pvals", pvals, _ADVICE)
         core = np.shape(whole)
-        found: Array = self._drawn("multinomial", (n, whole), size, _INT, dtype, grid, process_grid, {}, core)
+        found: Array = self._drawn("multinomial", (n, whole), size, INT, dtype, grid, process_grid, {}, core)
         return found
 
     def _of_large(self, n: Any, pvals: Array, size: Shape, dtype: Any, grid: Grid, process_grid: Grid) -> Array:
@@ -273,7 +273,7 @@ class Generator:
         rows, streams = (Streams(self._entropy, key) for key in keys)
         layout = layout_for(shape, grid, process_grid)
         tiles, draw = vectors.multinomial(here, n, pvals, shape, layout, rows)
-        return _dealt(here, _INT if dtype is None else element_type(dtype), layout, streams, draw, tiles)
+        return drawn_array(here, INT if dtype is None else element_type(dtype), layout, streams, draw, tiles)
 
     def dirichlet(
         self, alpha: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
@@ -284,7 +284,7 @@ class Generator:
             found = vectors.dirichlet(self, alpha, () if size is None else checked_shape(size), grid, process_grid)
             return found if dtype is None else found.astype(element_type(dtype))
         whole = brought("dirichlet: alpha", alpha, _ADVICE)
-        drawn: Array = self._drawn("dirichlet", (whole,), size, _FLOAT, dtype, grid, process_grid, {}, np.shape(whole))
+        drawn: Array = self._drawn("dirichlet", (whole,), size, FLOAT, dtype, grid, process_grid, {}, np.shape(whole))
         return drawn
 
     def multivariate_normal(
@@ -302,7 +302,7 @@ class Generator:
         advice = f"{_ADVICE}; method='cholesky' leaves a large covariance where it is"
         both = brought("multivariate_normal: mean", mean, _ADVICE), brought("multivariate_normal: cov", cov, advice)
         core = np.shape(both[0])
-        drawn: Array = self._drawn("multivariate_normal", both, size, _FLOAT, dtype, grid, process_grid, options, core)
+        drawn: Array = self._drawn("multivariate_normal", both, size, FLOAT, dtype, grid, process_grid, options, core)
         return drawn
 
     # ----------------------------------------------------------------- distributions like all others
@@ -319,112 +319,112 @@ class Generator:
         grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw Beta numbers.  No words, no superstep."""
-        return self._draws_of("beta", (a, b), size, _FLOAT, dtype, grid, process_grid)
+        return self._draws_of("beta", (a, b), size, FLOAT, dtype, grid, process_grid)
 
     def binomial(
         self, n: ArrayLike, p: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
         grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw binomial numbers, successes in n trials.  No words, no superstep."""
-        return self._draws_of("binomial", (n, p), size, _INT, dtype, grid, process_grid)
+        return self._draws_of("binomial", (n, p), size, INT, dtype, grid, process_grid)
 
     def chisquare(
         self, df: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
         process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw chi-square numbers.  No words, no superstep."""
-        return self._draws_of("chisquare", (df,), size, _FLOAT, dtype, grid, process_grid)
+        return self._draws_of("chisquare", (df,), size, FLOAT, dtype, grid, process_grid)
 
     def exponential(
         self, scale: ArrayLike = 1.0, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
         grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw exponential numbers.  No words, no superstep."""
-        return self._draws_of("exponential", (scale,), size, _FLOAT, dtype, grid, process_grid)
+        return self._draws_of("exponential", (scale,), size, FLOAT, dtype, grid, process_grid)
 
     def f(
         self, dfnum: ArrayLike, dfden: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
         grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw Fisher's F numbers.  No words, no superstep."""
-        return self._draws_of("f", (dfnum, dfden), size, _FLOAT, dtype, grid, process_grid)
+        return self._draws_of("f", (dfnum, dfden), size, FLOAT, dtype, grid, process_grid)
 
     def gamma(
         self, shape: ArrayLike, scale: ArrayLike = 1.0, size: ShapeLike | None = None, *,
         dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw Gamma numbers.  No words, no superstep."""
-        return self._draws_of("gamma", (shape, scale), size, _FLOAT, dtype, grid, process_grid)
+        return self._draws_of("gamma", (shape, scale), size, FLOAT, dtype, grid, process_grid)
 
     def geometric(
         self, p: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
         process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw geometric numbers.  No words, no superstep."""
-        return self._draws_of("geometric", (p,), size, _INT, dtype, grid, process_grid)
+        return self._draws_of("geometric", (p,), size, INT, dtype, grid, process_grid)
 
     def gumbel(
         self, loc: ArrayLike = 0.0, scale: ArrayLike = 1.0, size: ShapeLike | None = None, *,
         dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw Gumbel numbers.  No words, no superstep."""
-        return self._draws_of("gumbel", (loc, scale), size, _FLOAT, dtype, grid, process_grid)
+        return self._draws_of("gumbel", (loc, scale), size, FLOAT, dtype, grid, process_grid)
 
     def hypergeometric(
         self, ngood: ArrayLike, nbad: ArrayLike, nsample: ArrayLike, size: ShapeLike | None = None, *,
         dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw hypergeometric numbers.  No words, no superstep."""
-        return self._draws_of("hypergeometric", (ngood, nbad, nsample), size, _INT, dtype, grid, process_grid)
+        return self._draws_of("hypergeometric", (ngood, nbad, nsample), size, INT, dtype, grid, process_grid)
 
     def laplace(
         self, loc: ArrayLike = 0.0, scale: ArrayLike = 1.0, size: ShapeLike | None = None, *,
         dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw Laplace numbers.  No words, no superstep."""
-        return self._draws_of("laplace", (loc, scale), size, _FLOAT, dtype, grid, process_grid)
+        return self._draws_of("laplace", (loc, scale), size, FLOAT, dtype, grid, process_grid)
 
     def logistic(
         self, loc: ArrayLike = 0.0, scale: ArrayLike = 1.0, size: ShapeLike | None = None, *,
         dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw logistic numbers.  No words, no superstep."""
-        return self._draws_of("logistic", (loc, scale), size, _FLOAT, dtype, grid, process_grid)
+        return self._draws_of("logistic", (loc, scale), size, FLOAT, dtype, grid, process_grid)
 
     def lognormal(
         self, mean: ArrayLike = 0.0, sigma: ArrayLike = 1.0, size: ShapeLike | None = None, *,
         dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw log-normal numbers.  No words, no superstep."""
-        return self._draws_of("lognormal", (mean, sigma), size, _FLOAT, dtype, grid, process_grid)
+        return self._draws_of("lognormal", (mean, sigma), size, FLOAT, dtype, grid, process_grid)
 
     def logseries(
         self, p: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
         process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw logarithmic series numbers.  No words, no superstep."""
-        return self._draws_of("logseries", (p,), size, _INT, dtype, grid, process_grid)
+        return self._draws_of("logseries", (p,), size, INT, dtype, grid, process_grid)
 
     def negative_binomial(
         self, n: ArrayLike, p: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
         grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw negative binomial numbers.  No words, no superstep."""
-        return self._draws_of("negative_binomial", (n, p), size, _INT, dtype, grid, process_grid)
+        return self._draws_of("negative_binomial", (n, p), size, INT, dtype, grid, process_grid)
 
     def noncentral_chisquare(
         self, df: ArrayLike, nonc: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
         grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw noncentral chi-square numbers.  No words, no superstep."""
-        return self._draws_of("noncentral_chisquare", (df, nonc), size, _FLOAT, dtype, grid, process_grid)
+        return self._draws_of("noncentral_chisquare", (df, nonc), size, FLOAT, dtype, grid, process_grid)
 
     def noncentral_f(
         self, dfnum: ArrayLike, dfden: ArrayLike, nonc: ArrayLike, size: ShapeLike | None = None, *,
         dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw noncentral F numbers.  No words, no superstep."""
-        return self._draws_of("noncentral_f", (dfnum, dfden, nonc), size, _FLOAT, dtype, grid, process_grid)
+        return self._draws_of("noncentral_f", (dfnum, dfden, nonc), size, FLOAT, dtype, grid, process_grid)
 
     @overload
     def normal(
@@ -441,56 +441,56 @@ class Generator:
         dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
     ) -> Any:  # fmt: skip
         """Draw normal numbers.  No words, no superstep."""
-        return self._draws_of("normal", (loc, scale), size, _FLOAT, dtype, grid, process_grid)
+        return self._draws_of("normal", (loc, scale), size, FLOAT, dtype, grid, process_grid)
 
     def pareto(
         self, a: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
         process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw Pareto II numbers.  No words, no superstep."""
-        return self._draws_of("pareto", (a,), size, _FLOAT, dtype, grid, process_grid)
+        return self._draws_of("pareto", (a,), size, FLOAT, dtype, grid, process_grid)
 
     def poisson(
         self, lam: ArrayLike = 1.0, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
         process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw Poisson numbers.  No words, no superstep."""
-        return self._draws_of("poisson", (lam,), size, _INT, dtype, grid, process_grid)
+        return self._draws_of("poisson", (lam,), size, INT, dtype, grid, process_grid)
 
     def power(
         self, a: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
         process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw power numbers.  No words, no superstep."""
-        return self._draws_of("power", (a,), size, _FLOAT, dtype, grid, process_grid)
+        return self._draws_of("power", (a,), size, FLOAT, dtype, grid, process_grid)
 
     def rayleigh(
         self, scale: ArrayLike = 1.0, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
         grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw Rayleigh numbers.  No words, no superstep."""
-        return self._draws_of("rayleigh", (scale,), size, _FLOAT, dtype, grid, process_grid)
+        return self._draws_of("rayleigh", (scale,), size, FLOAT, dtype, grid, process_grid)
 
     def standard_cauchy(
         self, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
         process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw Cauchy numbers.  No words, no superstep."""
-        return self._draws_of("standard_cauchy", (), size, _FLOAT, dtype, grid, process_grid)
+        return self._draws_of("standard_cauchy", (), size, FLOAT, dtype, grid, process_grid)
 
     def standard_t(
         self, df: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
         process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw Student's t numbers.  No words, no superstep."""
-        return self._draws_of("standard_t", (df,), size, _FLOAT, dtype, grid, process_grid)
+        return self._draws_of("standard_t", (df,), size, FLOAT, dtype, grid, process_grid)
 
     def triangular(
         self, left: ArrayLike, mode: ArrayLike, right: ArrayLike, size: ShapeLike | None = None, *,
         dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw triangular numbers.  No words, no superstep."""
-        return self._draws_of("triangular", (left, mode, right), size, _FLOAT, dtype, grid, process_grid)
+        return self._draws_of("triangular", (left, mode, right), size, FLOAT, dtype, grid, process_grid)
 
     @overload
     def uniform(
@@ -507,35 +507,35 @@ class Generator:
         dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
     ) -> Any:  # fmt: skip
         """Draw uniform numbers in [low, high).  No words, no superstep."""
-        return self._draws_of("uniform", (low, high), size, _FLOAT, dtype, grid, process_grid)
+        return self._draws_of("uniform", (low, high), size, FLOAT, dtype, grid, process_grid)
 
     def vonmises(
         self, mu: ArrayLike, kappa: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
         grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw Von Mises numbers.  No words, no superstep."""
-        return self._draws_of("vonmises", (mu, kappa), size, _FLOAT, dtype, grid, process_grid)
+        return self._draws_of("vonmises", (mu, kappa), size, FLOAT, dtype, grid, process_grid)
 
     def wald(
         self, mean: ArrayLike, scale: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
         grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw Wald numbers.  No words, no superstep."""
-        return self._draws_of("wald", (mean, scale), size, _FLOAT, dtype, grid, process_grid)
+        return self._draws_of("wald", (mean, scale), size, FLOAT, dtype, grid, process_grid)
 
     def weibull(
         self, a: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
         process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw Weibull numbers.  No words, no superstep."""
-        return self._draws_of("weibull", (a,), size, _FLOAT, dtype, grid, process_grid)
+        return self._draws_of("weibull", (a,), size, FLOAT, dtype, grid, process_grid)
 
     def zipf(
         self, a: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
         process_grid: Grid = None,
     ) -> Array:  # fmt: skip
         """Draw Zipf numbers.  No words, no superstep."""
-        return self._draws_of("zipf", (a,), size, _INT, dtype, grid, process_grid)
+        return self._draws_of("zipf", (a,), size, INT, dtype, grid, process_grid)
 
     # ---------------------------------------------------------------------------- choosing, ordering
 
@@ -583,7 +583,7 @@ class Generator:
     def _with_replacement(self, count: int, size: Any, p: Any, grid: Grid, process_grid: Grid) -> Any:
         if p is None:
             return self.integers(0, max(count, 1), size, grid=grid, process_grid=process_grid)
-        chances = _chances(p, count)
+        chances = checked_chances(p, count)
         here, key = world(), self._next()
         if isinstance(chances, Array):
             return self._by_dealt_chances(here, key, chances, size, grid, process_grid)
@@ -591,14 +591,14 @@ class Generator:
         cdf /= cdf[-1]
         streams = Streams(self._entropy, key)
         if size is None:
-            return _number(streams, _INT, lambda stream: np.int64(cdf.searchsorted(stream.random(), side="right")))
+            return drawn_number(streams, INT, lambda stream: np.int64(cdf.searchsorted(stream.random(), side="right")))
         shape = checked_shape(size)
 
         def draw(generator: np.random.Generator, spans: Box) -> Any:
             return cdf.searchsorted(generator.random(tuple(high - low for low, high in spans)), side="right")
 
         layout = layout_for(shape, grid, process_grid)
-        return _dealt(here, _INT, layout, streams, draw, Tiles(shape), given=(cdf,))
+        return drawn_array(here, INT, layout, streams, draw, Tiles(shape), given=(cdf,))
 
     def _by_dealt_chances(
         self, here: World, key: tuple[int, ...], chances: Array, size: Any, grid: Grid, process_grid: Grid
@@ -615,9 +615,9 @@ class Generator:
         def draw(generator: np.random.Generator, spans: Box) -> Any:
             return generator.random(tuple(high - low for low, high in spans))
 
-        numbers = _dealt(here, _FLOAT, layout_for(shape, grid, process_grid), streams, draw, Tiles(shape))
+        numbers = drawn_array(here, FLOAT, layout_for(shape, grid, process_grid), streams, draw, Tiles(shape))
         found = searchsorted(sums, numbers, "right")
-        return _position(found) if size is None else found
+        return position_in(found) if size is None else found
 
     def _without_replacement(
         self, count: int, size: Any, p: Any, shuffle: builtins.bool, grid: Grid, process_grid: Grid
@@ -629,13 +629,13 @@ class Generator:
         here, key = world(), self._next()
         layout = layout_for(shape, grid, process_grid)
         if p is not None:
-            found = _least(here, Streams(self._entropy, key), _chances(p, count), many)
+            found = least_of(here, Streams(self._entropy, key), checked_chances(p, count), many)
             found = wrap(build.relaid(build.reshaped(found._node, shape), layout)).persist()
-            return _position(found) if size is None else found
+            return position_in(found) if size is None else found
         order = Permutation(count, Streams(self._entropy, key))
         if size is None:
-            return _number(order.streams, _INT, lambda stream: np.int64(order.at(np.zeros(1, np.int64))[0]))
-        return _in_order(order, shape, layout)
+            return drawn_number(order.streams, INT, lambda stream: np.int64(order.at(np.zeros(1, np.int64))[0]))
+        return in_order(order, shape, layout)
 
     def _taken(self, source: Any, where: Any, axis: int) -> Any:
         """Return parts of an array along an axis; no words for a NumPy array, which every process has."""
@@ -675,11 +675,11 @@ class Generator:
                 raise TypeError(f"permutation of {x!r}: a number or an array")
             key = self._next()
             layout = layout_for(shape, grid, process_grid)
-            return _in_order(Permutation(shape[0], Streams(self._entropy, key)), shape, layout)
+            return in_order(Permutation(shape[0], Streams(self._entropy, key)), shape, layout)
         array = asarray(x)
         axis = build.normal_axis(axis, array.ndim)
         key = self._next()
-        return wrap(_reordered(here, array, axis, Permutation(array.shape[axis], Streams(self._entropy, key))))
+        return wrap(reordered(here, array, axis, Permutation(array.shape[axis], Streams(self._entropy, key))))
 
     def permuted(self, x: ArrayLike, axis: int | None = None, out: Array | None = None) -> Array:
         """Return an array with each line along an axis in its own random order; axis None: all elements in one order.
@@ -716,44 +716,6 @@ def _bytes(streams: Streams, length: int) -> builtins.bytes:
     return streams(0).bytes(length)
 
 
-def _number_cost(costs: Reported, streams: Streams, kind: DType, draw: Callable[..., Any]) -> Any:
-    """Declare the work of drawing one number."""
-    costs.work(elementwise=RANDOM)
-    return costs.array((), kind)
-
-
-@declares(_number_cost)
-def _number(streams: Streams, kind: DType, draw: Callable[[np.random.Generator], Any]) -> Any:
-    """Return one number from `draw`, the same on every process."""
-    return draw(streams(0))
-
-
-def _position_cost(costs: Reported, found: Array) -> Any:
-    """Declare the cost of `_position`."""
-    found.compute()
-    return costs.array((), _INT)
-
-
-@declares(_position_cost)
-def _position(found: Array) -> Any:
-    """Return the integer in an array of one element.  Collective."""
-    return np.int64(found.compute())
-
-
-def _draw_cost(costs: Reported, shape: Shape, kind: DType, layout: Layout) -> Array:
-    """Declare the work of drawing an array."""
-    found = declared_of(costs, shape, kind, layout)
-    for block in found._node.value.values():
-        costs.work(elementwise=RANDOM * block.size)
-    return found
-
-
-@declares(lambda costs, order, shape, layout: _draw_cost(costs, shape, _INT, layout))
-def _in_order(order: Permutation, shape: Shape, layout: Layout) -> Array:
-    """Return an array of a shape with the first positions of a random order, as many as it has elements."""
-    return made(shape, _INT, layout, lambda size, box: order.at(_numbers(shape, box)), repr(order.streams))
-
-
 def _broadcasts(own: Shape, shape: Shape) -> builtins.bool:
     last = shape[len(shape) - len(own) :]
     return len(own) <= len(shape) and all(mine in (1, given) for mine, given in zip(own, last, strict=True))
@@ -775,182 +737,6 @@ def _check(name: str, streams: Streams, given: Sequence[Any], options: dict[str,
         return
     shapes = [] if vectors else [np.shape(each) for each in given]
     method(*given, size=(0, *np.broadcast_shapes(*shapes)), **options)
-
-
-def _dealt_cost(
-    costs: Reported, here: World, dtype: DType, layout: Layout, streams: Streams, draw: Draw, tiles: Tiles,
-    agree: builtins.bool = False, given: Sequence[Any] = (),
-) -> Array:  # fmt: skip
-    """Declare the cost of `_dealt`."""
-    if agree:
-        costs.total_exchange("a draw", [])
-    return _draw_cost(costs, tiles.shape, dtype, layout)
-
-
-@declares(_dealt_cost)
-def _dealt(
-    here: World, dtype: DType, layout: Layout, streams: Streams, draw: Draw, tiles: Tiles,
-    agree: builtins.bool = False, given: Sequence[Any] = (),
-) -> Array:  # fmt: skip
-    """Draw a new array.
-
-    agree : take one superstep, in which an error on one process is raised on all.
-    given : parameters, which are the same on every process.
-    """
-
-    def work() -> dict[Box, np.ndarray]:
-        return filled(tiles, dtype, layout.merged, here.pid, streams, draw)
-
-    blocks = here.together("a draw", work) if agree else work()
-    return made(tiles.shape, dtype, layout, lambda size, box: blocks[box], repr(streams), *given)
-
-
-def _chances(p: Any, count: int) -> Any:
-    """Check probabilities as NumPy does; return them as an Array if they are dealt, else as a NumPy array.
-
-    Collective for an Array: dealt probabilities take one superstep.
-    """
-    if isinstance(p, Array):
-        (node,) = computed(build.cast(p._node, _FLOAT))
-        whole = known(node)
-        chances: Any = wrap(node) if whole is None else whole
-    else:
-        chances = as_array(p).astype(float, copy=False)
-    if chances.shape != (count,):
-        raise ValueError("a and p must have same size")
-    _check_chances(chances)
-    return chances
-
-
-def _good_and_total(chances: Any) -> tuple[Any, Any]:
-    """Return whether all chances are finite and not negative, and their sum.  Collective, one plan, if dealt."""
-    good, total = ((chances >= 0) & (chances < np.inf)).all(), chances.sum()
-    if isinstance(chances, Array):
-        good, total = compute(good, total)
-    return good, total
-
-
-def _check_chances_cost(costs: Reported, chances: Any) -> None:
-    """Declare the cost of `_check_chances`."""
-    _good_and_total(chances)
-
-
-@declares(_check_chances_cost)
-def _check_chances(chances: Any) -> None:
-    """Raise NumPy's ValueError unless all chances are at least 0 and their sum is 1."""
-    good, total = _good_and_total(chances)
-    if not good:
-        raise ValueError("Probabilities are not non-negative")
-    if abs(total - 1) > max(np.sqrt(np.finfo(float).eps), 0):
-        raise ValueError("Probabilities do not sum to 1.  See Notes section of docstring for more information.")
-
-
-def _possible_cost(costs: Reported, chances: Any, many: int) -> None:
-    """Declare the cost of `_check_possible`."""
-    possible = (chances > 0).sum()
-    if isinstance(possible, Array):
-        possible.compute()
-
-
-@declares(_possible_cost)
-def _check_possible(chances: Any, many: int) -> None:
-    """Raise ValueError if fewer than `many` chances are positive.  Collective if they are dealt."""
-    possible = (chances > 0).sum()
-    if (possible.compute() if isinstance(possible, Array) else possible) < many:
-        raise ValueError("Fewer non-zero entries in p than size")
-
-
-@declares(lambda costs, numbers, chances: costs.memory(numbers.shape, _FLOAT))
-def _divided(numbers: np.ndarray, chances: np.ndarray) -> np.ndarray:
-    """Return numbers divided by their chances; infinity where the chance is 0."""
-    with np.errstate(over="ignore"):
-        return np.asarray(np.divide(numbers, chances, out=np.full(chances.shape, np.inf), where=chances > 0))
-
-
-def _least(here: World, streams: Streams, chances: Any, many: int) -> Array:
-    """Draw `many` positions without replacement: those of the least exponential numbers divided by chances, in order.
-
-    Collective if the chances are dealt.
-    """
-    shape = chances.shape
-
-    def draw(generator: np.random.Generator, spans: Box) -> Any:
-        return generator.standard_exponential(tuple(high - low for low, high in spans))
-
-    node = chances._node if isinstance(chances, Array) else build.from_whole(chances, replicated(shape))
-    layout = layout_at(node)
-    _check_possible(chances, many)
-    drawn = _dealt(here, _FLOAT, layout, streams, draw, Tiles(shape))._node.value
-    numbers = made_of(shape, _FLOAT, layout, {at: _divided(drawn[at], block) for at, block in node.value.items()})
-    if 2 * many * here.nprocs <= shape[0]:
-        return topk(numbers, many, largest=False)[1]
-    return argsort(numbers)[:many]
-
-
-def _numbers(shape: Shape, box: Sequence[Span]) -> np.ndarray:
-    """Return the C-order positions, in the whole shape, of the elements of a box."""
-    found = np.zeros((), np.int64)
-    for length, (low, high) in zip(shape, box, strict=True):
-        found = found[..., None] * length + np.arange(low, high)
-    return found
-
-
-def _reordered(here: World, array: Array, axis: int, order: Permutation) -> Any:
-    """Return a leaf with the parts of an array along an axis in random order.  Collective.
-
-    Sender and receiver both compute the order, so no indices are sent: the process that has part i computes where it
-    goes, and the process that gets it computes from where it comes.
-    """
-    node = build.strong(array._node)
-    node = node if node.op is LEAF else wrap(node).persist()._node
-    shape, dtype = array.shape, array.dtype
-    own = node.layout
-    assert own is not None
-    if own.replicated:
-        return leaf(shape, dtype, own, {at: _in_other_order(whole, axis, order) for at, whole in node.value.items()})
-    grid = [1] * len(shape)
-    grid[axis] = here.nprocs
-    slabs = dealt(shape, grid, grid)
-    if node.layout is not slabs:
-        node = wrap(build.relaid(node, slabs)).persist()._node
-    return _exchanged(here, node, slabs, axis, order)._node
-
-
-@declares(lambda costs, whole, axis, order: whole)
-def _in_other_order(whole: Any, axis: int, order: Permutation) -> Any:
-    """Return a whole array with its parts along an axis in the given order."""
-    return whole.take(order.at(np.arange(whole.shape[axis])), axis)
-
-
-def _exchanged_cost(costs: Reported, here: World, node: Node, slabs: Layout, axis: int, order: Permutation) -> Array:
-    """Declare the cost of `_exchanged`, assuming that all of a slab belongs elsewhere."""
-    (block,) = node.value.values()
-    costs.total_exchange("permutation", [((here.pid + 1) % here.nprocs, block)])
-    return declared_of(costs, node.kind.shape, node.kind.dtype, slabs)
-
-
-@declares(_exchanged_cost)
-def _exchanged(here: World, node: Node, slabs: Layout, axis: int, order: Permutation) -> Array:
-    """Return slabs along an axis with their parts in the given order.  Collective: one superstep."""
-    index: Any = (slice(None),) * axis
-    bounds = slabs.axes[axis].bounds
-    (at,) = slabs.mine(here.pid)
-    block = node.value[at]
-    low, high = int(bounds[here.pid]), int(bounds[here.pid + 1])
-    to = order.where(np.arange(low, high))
-    ranked = np.argsort(to, kind="stable")
-    cuts = np.searchsorted(to[ranked], bounds)
-    out = [
-        (pid, np.ascontiguousarray(block[(*index, ranked[cuts[pid] : cuts[pid + 1]])]))
-        for pid in range(here.nprocs)
-        if cuts[pid] < cuts[pid + 1]
-    ]
-    arrived = here.exchange("permutation", out)
-    whence = np.searchsorted(bounds, order.at(np.arange(low, high)), side="right") - 1
-    found = np.empty(slabs.block_shape(at), node.kind.dtype)
-    for source, part in arrived:
-        found[(*index, whence == source)] = part
-    return made_of(node.kind.shape, node.kind.dtype, slabs, {at: found})
 
 
 def default_rng(seed: Int | Sequence[int] | np.random.SeedSequence | Generator | None = None) -> Generator:

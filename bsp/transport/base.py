@@ -7,19 +7,14 @@ the same order, so exchanges need no names.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from bsp.cost.choice import Choice
-from bsp.transport.header import Header
+from bsp.transport.header import Header, SmallPackets
+from bsp.transport.slot_exchange import ExchangeSlots
 
-if TYPE_CHECKING:
-    from bsp.transport.slot_exchange import ExchangeSlots
-
-# by the other element; the largest hint; the flags of the other elements together, of header.FOLLOWS
-SmallPackets = tuple[Mapping[int, bytes | memoryview], int, int]
 Blocks = dict[int, list[np.ndarray]]  # by the other element: uint8 arrays in an agreed order
 
 

@@ -7,7 +7,7 @@ layout.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -27,6 +27,9 @@ _LAYOUT = struct.Struct("<d I H H 8s i I Q Q Q Q")
 SIZE = _LAYOUT.size
 _INLINE, _INLINE_AT = struct.Struct("<H"), struct.calcsize("<d I H")
 _BODY, _BODY_AT = struct.Struct("<Q"), struct.calcsize("<d I H H 8s i I Q")
+
+# by the other element; the largest hint; the flags of the other elements together, of FOLLOWS
+SmallPackets = tuple[Mapping[int, bytes | memoryview], int, int]
 
 
 class Header(NamedTuple):

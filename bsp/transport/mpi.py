@@ -20,10 +20,9 @@ from bsp.cost.choice import Choice
 from bsp.cost.model import DEFAULT, Machine
 from bsp.errors import LocalMistake
 from bsp.source import here
-from bsp.transport.base import SmallPackets
 from bsp.transport.compiled import fill
 from bsp.transport.exchange import Blocks, ExchangeSizes, checked, choose_large, choose_small, exchange, swap
-from bsp.transport.header import BODY, SIZE, Header, clock_of, set_body, set_inline, unpack
+from bsp.transport.header import BODY, SIZE, Header, SmallPackets, clock_of, set_body, set_inline, unpack
 from bsp.transport.slot_exchange import ExchangeSlots
 
 _SLOTS = (256, 1024, 4096, 16384, 65536)  # bytes of a slot

@@ -6,13 +6,9 @@ The transport holds a control exchange in every superstep, in slots of one of a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from bsp.transport.compiled import read
-from bsp.transport.header import Header, unpack
-
-if TYPE_CHECKING:
-    from bsp.transport.base import SmallPackets
+from bsp.transport.header import Header, SmallPackets, unpack
 
 
 class ExchangeSlots:

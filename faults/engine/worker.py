@@ -55,8 +55,8 @@ from bsp.faults.protocol.messages import (
 from bsp.host import keep_freed_memory
 from bsp.rounds import State
 from bsp.transport import header as h
-from bsp.transport.base import Blocks, SmallPackets
-from bsp.transport.header import Header
+from bsp.transport.base import Blocks
+from bsp.transport.header import Header, SmallPackets
 from bsp.values import payload
 from bsp.values.canonical import pickled
 from bsp.world import hosting

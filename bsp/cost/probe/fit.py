@@ -13,20 +13,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bsp.cost.model import WORD
 from bsp.cost.terms import TERMS
 
-if TYPE_CHECKING:
-    from bsp.cost.probe.program import ProbePoint
-
 TIGHT = 0.1  # relative width of a 95 % interval
 _RESAMPLES = 200
 
 Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class ProbePoint:
+    """A kind of superstep to measure: every process puts `count` blocks of `size` bytes to its neighbour.
+
+    kind : "blocks"; "sends": as messages; "cold": as messages that land in new memory; "fine": words one by one;
+        "new": every process registers a coarray and nothing is sent.
+    """
+
+    size: int
+    count: int
+    kind: str = "blocks"
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from time import perf_counter
 import numpy as np
 
 import bsp
-from bsp.cost.probe.fit import FittedRates, fitted
+from bsp.cost.probe.fit import FittedRates, ProbePoint, fitted
 from bsp.cost.probe.rates import rates
 from bsp.processes import Process
 
@@ -28,19 +28,6 @@ _RATE = 0.02  # seconds in which a rate is measured in a round
 _SAMPLE = 2e-3  # seconds that one measurement of a point lasts, about
 _SMALL = 64 << 10  # bytes in the largest block whose copy into a buffer takes little time
 _SCRATCH = 1 << 17  # words that a process computes on between boundaries: a megabyte
-
-
-@dataclass(frozen=True)
-class ProbePoint:
-    """A kind of superstep to measure: every process puts `count` blocks of `size` bytes to its neighbour.
-
-    kind : "blocks"; "sends": as messages; "cold": as messages that land in new memory; "fine": words one by one;
-        "new": every process registers a coarray and nothing is sent.
-    """
-
-    size: int
-    count: int
-    kind: str = "blocks"
 
 
 POINTS = (
