@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent / "extensions"))
 
 project = "nonstop-bsp"
 author = "the authors of nonstop-bsp"
+copyright = f"2026, {author}"
 release = version = bsp.__version__
 
 extensions = [
