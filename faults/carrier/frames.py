@@ -11,7 +11,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from bsp.faults.carrier.segments import nearby
+from bsp.faults.carrier.segments import pickled
 
 _HEAD = struct.Struct("<QQ")  # bytes of the pickle, number of buffers
 _SIZE = struct.Struct("<Q")
@@ -20,12 +20,9 @@ HEAD_BYTES = _HEAD.size
 
 def encode(value: Any) -> tuple[bytes, list[memoryview]]:
     """Return the first part of an object, and the buffers that follow it."""
-    found: list[pickle.PickleBuffer] = []
-    with nearby():
-        data = pickle.dumps(value, 5, buffer_callback=found.append)
-    if not found:
+    data, buffers = pickled(value)
+    if not buffers:
         return _HEAD.pack(len(data), 0) + data, []
-    buffers = [buffer.raw() for buffer in found]
     sizes = b"".join([_SIZE.pack(buffer.nbytes) for buffer in buffers])
     return b"".join((_HEAD.pack(len(data), len(buffers)), sizes, data)), buffers
 

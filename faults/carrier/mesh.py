@@ -19,6 +19,7 @@ import socket
 import struct
 import time
 from collections.abc import Collection, Iterator
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 import zmq
@@ -26,7 +27,7 @@ from zmq.auth.thread import ThreadAuthenticator
 
 from bsp.faults.carrier.job_key import JobKey
 from bsp.faults.carrier.message_faults import MessageFaults
-from bsp.faults.carrier.segments import SegmentGone, nearby
+from bsp.faults.carrier.segments import SegmentGone, pickled
 
 BSPRUN = -1  # the number of bsprun; keepers have smaller ones, agents the numbers of their elements
 _HEAD = struct.Struct("<iqq")  # term, reign and number of the sender
@@ -89,7 +90,7 @@ class Mesh:
                 port = self.socket.bind_to_random_port("tcp://*")
         self.address = Address(machine(), here, port, network or "")
         self._peers: dict[int, tuple[Address, zmq.Socket[bytes]]] = {}
-        self._late: list[tuple[float, int, int, list[Any]]] = []  # delayed by a fault: (time, order, to, frames)
+        self._late: list[tuple[float, int, int, list[Any]]] = []  # heap of delayed ones: (time, order, to, frames)
         self._order = itertools.count()
 
     def meet(self, number: int, address: Address) -> None:
@@ -123,16 +124,14 @@ class Mesh:
         """Send a message; it is lost if that process is not known, gone, or far behind in reading."""
         if number not in self._peers:
             return
-        buffers: list[pickle.PickleBuffer] = []
-        with nearby(self._peers[number][0].machine == self.address.machine):
-            data = pickle.dumps(message, 5, buffer_callback=buffers.append)
-        frames = [_HEAD.pack(self.term, self.reign, self.number) + data, *[buffer.raw() for buffer in buffers]]
+        data, buffers = pickled(message, self._peers[number][0].machine == self.address.machine)
+        frames = [_HEAD.pack(self.term, self.reign, self.number) + data, *buffers]
         if self.faults is None:
             self._send(number, frames)
             return
         for seconds in self.faults.copies():
             if seconds:
-                self._late.append((time.monotonic() + seconds, next(self._order), number, frames))
+                heappush(self._late, (time.monotonic() + seconds, next(self._order), number, frames))
             else:
                 self._send(number, frames)
 
@@ -149,16 +148,13 @@ class Mesh:
 
     def due(self) -> float:
         """Return the time at which `take` must be called next, because of a delayed message."""
-        return min((late[0] for late in self._late), default=float("inf"))
+        return self._late[0][0] if self._late else float("inf")
 
     def take(self) -> Iterator[tuple[int, Any]]:
         """Yield the messages that have arrived, as (number of the sender, message)."""
-        if self._late:
-            now = time.monotonic()
-            ready = sorted((late for late in self._late if late[0] <= now), key=lambda late: late[:2])
-            self._late = [late for late in self._late if late[0] > now]
-            for _, _, number, frames in ready:
-                self._send(number, frames)
+        while self._late and self._late[0][0] <= time.monotonic():
+            _, _, number, frames = heappop(self._late)
+            self._send(number, frames)
         while True:
             try:
                 first = self.socket.recv(zmq.NOBLOCK)

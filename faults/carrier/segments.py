@@ -12,7 +12,6 @@ that, is noticed by its number: each use of a file has its own, which stands at 
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import mmap
 import os
@@ -20,7 +19,7 @@ import pickle
 import resource
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -253,14 +252,18 @@ def flat_bytes(block: np.ndarray) -> memoryview:
     return block.data.cast("B") if block.nbytes else memoryview(b"")
 
 
-@contextlib.contextmanager
-def nearby(here: bool = True) -> Iterator[None]:
-    """Have segments that this thread pickles inside this context travel as references, if the receiver is `here`."""
+def pickled(value: Any, here: bool = True) -> tuple[bytes, list[memoryview]]:
+    """Return the pickle of a message, and the buffers beside it.
+
+    here : whether the receiver is on this machine: then segments travel as references, else as their bytes.
+    """
+    buffers: list[pickle.PickleBuffer] = []
     before = _nearby.set(here)
     try:
-        yield
+        data = pickle.dumps(value, 5, buffer_callback=buffers.append)
     finally:
         _nearby.reset(before)
+    return data, [buffer.raw() for buffer in buffers]
 
 
 def usable() -> bool:

@@ -45,9 +45,12 @@ def nothing_queued(task: Task) -> bool:
 def size_of(task: Task) -> int:
     """Return the bytes of the coarrays of a process at a head, and of the arrays that are attributes of its State."""
     coarrays = [coarray for context in task.contexts.values() for coarray in context.coarrays if coarray is not None]
-    values = vars(task.place.state or State()).values() if task.place is not None else ()
-    arrays = {id(array): array for array in values if isinstance(array, np.ndarray)}
-    return sum(array.nbytes for array in (arrays | {id(each.local): each.local for each in coarrays}).values())
+    sizes = {id(each.local): each.local.nbytes for each in coarrays}
+    if task.place is not None and task.place.state is not None:
+        for value in vars(task.place.state).values():
+            if isinstance(value, np.ndarray):
+                sizes[id(value)] = value.nbytes
+    return sum(sizes.values())
 
 
 def capture(task: Task, place: LoopPosition, into: Segment | None = None) -> Packed:

@@ -145,7 +145,7 @@ class Agent:
             readable = self._poller.poll(max(0, math.ceil(1000 * (_FLUSH if pending else wait))))
             for descriptor, _ in readable:
                 self._read(descriptor)
-            if self._unread or self._mesh.due() <= time.monotonic() or any(d is self._mesh.socket for d, _ in readable):
+            if self._unread or self._mesh.due() <= time.monotonic():
                 self._from_mesh()
             while not self._done.empty():
                 done = self._done.get()
@@ -165,15 +165,17 @@ class Agent:
                     self._lent.popleft()
 
     def _read(self, descriptor: Any) -> None:
-        """Handle what has become readable, messages of other processes apart."""
-        if descriptor == self._bell:
+        """Handle what has become readable."""
+        if descriptor in self._by_descriptor:
+            self._from_worker(self._by_descriptor[descriptor])
+        elif descriptor is self._mesh.socket:
+            self._from_mesh()
+        elif descriptor == self._bell:
             os.eventfd_read(self._bell)
         elif descriptor == self._forks.fileno():
             self._from_forks()
         elif descriptor == self._keeper.fileno():
             self._from_keeper()
-        elif descriptor in self._by_descriptor:
-            self._from_worker(self._by_descriptor[descriptor])
 
     def _from_mesh(self) -> None:
         """Handle messages of other agents and of bsprun."""
@@ -336,7 +338,7 @@ class Agent:
                     self._own.append(effect.message)
                 else:
                     self._mesh.send(effect.element, effect.message)
-                    if isinstance(effect.message, Handover | Passed):
+                    if isinstance(effect.message, (Handover, Passed)):
                         self._lent.append((time.monotonic(), effect.message))
             elif kind is Deliver or kind is Answer or kind is Once:
                 self._to_worker(effect.bundle, effect)

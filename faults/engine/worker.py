@@ -17,6 +17,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,7 @@ from bsp.faults.protocol.messages import (
 )
 from bsp.host import keep_freed_memory
 from bsp.rounds import State
+from bsp.source import SourceLine
 from bsp.transport import header as h
 from bsp.transport.base import Blocks
 from bsp.transport.header import Header, SmallPackets
@@ -128,7 +130,7 @@ class AgentTransport:
         self.wire.send(
             Submitted(
                 self.index, self.life, self.exchange, superstep, compute, sets_min, digest, raised, packets,
-                f"{first.call.text} at {first.line()}",
+                _where(first.call.text, first.line()),
             )
         )  # fmt: skip
         deliver: Deliver = self.wire.receive()
@@ -303,6 +305,12 @@ class AgentTransport:
 
 # the kinds of injected faults that a worker carries out itself
 _HERE = ("tails", "slow", "exit", "flip")
+
+
+@lru_cache(maxsize=256)
+def _where(call: str, line: SourceLine) -> str:
+    """Return what a process has called and in which line, for messages."""
+    return f"{call} at {line}"
 
 
 def _digest(state: Packed) -> bytes:

@@ -17,7 +17,7 @@ from xxhash import xxh3_128_digest
 
 from bsp.faults.carrier.job_key import fresh
 from bsp.faults.carrier.mesh import Mesh
-from bsp.faults.carrier.segments import LEAST, Segment, SegmentGone, Segments, bytes_of, flat_bytes, nearby, usable
+from bsp.faults.carrier.segments import LEAST, Segment, SegmentGone, Segments, bytes_of, flat_bytes, pickled, usable
 from bsp.faults.carrier.wire import Closed, Wire
 from bsp.faults.engine.worker import _digest
 from bsp.faults.protocol.messages import BundlePacket, Packed
@@ -44,8 +44,7 @@ def test_blocks_come_back_as_they_were(sizes: list[int], seed: int) -> None:
 def test_another_process_opens_it_by_reference_and_still_has_it_when_it_is_dropped() -> None:
     words = np.arange(1000.0)
     segment = of(Segments(), [words])
-    with nearby():
-        told = pickle.dumps(segment, 5)
+    told, _ = pickled(segment)
     assert len(told) < 500
     here, there = os.pipe()
     if (child := os.fork()) == 0:
@@ -65,8 +64,7 @@ def test_another_process_opens_it_by_reference_and_still_has_it_when_it_is_dropp
 def test_pieces_of_one_segment_are_opened_as_one_and_travel_as_bytes_to_other_machines() -> None:
     segment = Segments().empty(0)
     pieces = [segment.append([b"head", np.full(100, fill, np.uint8)]) for fill in (1, 2, 3)]
-    with nearby():
-        told = pickle.dumps(pieces, 5)
+    told, _ = pickled(pieces)
     before = len(os.listdir("/proc/self/fd"))
     found = pickle.loads(told)
     assert len(os.listdir("/proc/self/fd")) == before + 1
@@ -79,8 +77,7 @@ def test_pieces_of_one_segment_are_opened_as_one_and_travel_as_bytes_to_other_ma
 
 def told_of(segment: Segment) -> bytes:
     """Return what travels to another process of the machine."""
-    with nearby():
-        return pickle.dumps(segment, 5)
+    return pickled(segment)[0]
 
 
 def inode_of(segment: Segment) -> int:
@@ -182,17 +179,22 @@ def test_the_digest_of_a_state_is_the_same_wherever_its_arrays_are(size: int) ->
 
 
 def test_what_one_thread_pickles_for_a_file_holds_bytes_while_another_sends() -> None:
-    segment = of(Segments(), [np.arange(5.0)])
-    with nearby(), ThreadPoolExecutor(1) as other:
-        told = other.submit(pickle.dumps, segment, 5).result()
-    del segment
-    assert np.array_equal(np.frombuffer(pickle.loads(told)), np.arange(5.0))
+    segments = [of(Segments(), [np.arange(5.0)])]
+    told: list[bytes] = []
+
+    class Sent:
+        def __reduce__(self) -> tuple[type, tuple[()]]:
+            with ThreadPoolExecutor(1) as other:
+                told.append(other.submit(pickle.dumps, segments.pop(), 5).result())
+            return int, ()
+
+    pickled(Sent())
+    assert np.array_equal(np.frombuffer(pickle.loads(told[0])), np.arange(5.0))
 
 
 def test_one_that_was_dropped_is_gone_even_if_its_descriptor_is_somebody_elses() -> None:
     segment = of(Segments(), [np.ones(10)])
-    with nearby():
-        told = pickle.dumps(segment, 5)
+    told, _ = pickled(segment)
     del segment
     with pytest.raises(SegmentGone):
         pickle.loads(told)
@@ -205,8 +207,7 @@ def test_one_that_was_dropped_is_gone_even_if_its_descriptor_is_somebody_elses()
 def test_it_is_copied_when_half_of_the_descriptors_are_in_use() -> None:
     segment = Segments().empty(0)
     state = Packed(b"", ("a", "b"), tuple(segment.append([np.full(1 << 16, fill, np.uint8)]) for fill in (1, 2)))
-    with nearby():
-        told, before = pickle.dumps((segment, state), 5), len(os.listdir("/proc/self/fd"))
+    (told, _), before = pickled((segment, state)), len(os.listdir("/proc/self/fd"))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (2 * segment._file.descriptor, hard))
     try:
@@ -216,9 +217,7 @@ def test_it_is_copied_when_half_of_the_descriptors_are_in_use() -> None:
     assert len(os.listdir("/proc/self/fd")) == before
     assert bytes(found) == bytes(segment.view())
     assert pieces.size == state.size
-    with nearby():
-        buffers: list[pickle.PickleBuffer] = []
-        again = pickle.dumps(pieces, 5, buffer_callback=buffers.append)
+    again, buffers = pickled(pieces)
     expected = [bytes(bytes_of(piece)) for piece in state.arrays]
     assert [bytes(piece) for piece in pickle.loads(again, buffers=buffers).arrays] == expected
 
