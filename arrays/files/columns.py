@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
@@ -99,22 +99,33 @@ def numbers_of(lines: LineSource, fields: Fields) -> np.ndarray:
     """
     once = tuple(dict.fromkeys(fields.columns))  # C and pyarrow read each column once
     chosen = fields._replace(columns=once)
-    columns = _in_c(lines, chosen, ()) or _by_pyarrow(lines, chosen, ())
-    if columns is None:
-        found = exact(lines.text(), fields)
-    else:
-        place_of = {column: k for k, column in enumerate(once)}
-        places = [place_of[column] for column in fields.columns]
-        found = np.empty((columns.rows, len(places)), _parsed_as(fields))
-        low = 0
-        for chunk in columns.chunks:
-            high = low + len(chunk[0])
-            for k, place in enumerate(places):
-                found[low:high, k] = chunk[place]
-            low = high
+    places = [once.index(column) for column in fields.columns]
+    try:
+        found = _in_rows(_pieces_in_c(lines, chosen), places, _parsed_as(fields))
+    except _NotInC:
+        columns = _by_pyarrow(lines, chosen, ())
+        if columns is None:
+            found = exact(lines.text(), fields)
+        else:
+            found = _in_rows(map(np.array, columns.chunks), places, _parsed_as(fields))
     if fields.dtype.kind == "f":
-        found[np.isnan(found)] = np.nan  # one NaN, whatever sign it was written with
+        for low in range(0, len(found), CHUNK_ROWS):
+            part = found[low : low + CHUNK_ROWS]
+            part[np.isnan(part)] = np.nan  # one NaN, whatever sign it was written with
     return found.astype(fields.dtype, copy=False)
+
+
+def _in_rows(pieces: Iterable[np.ndarray], places: list[int], dtype: np.dtype[Any]) -> np.ndarray:
+    """Return pieces of shape (columns, rows) as one matrix of all rows, with the columns at some places.
+
+    The matrix grows with each piece, so that no piece is kept: memory that is new takes longer than the copy.
+    """
+    found = np.empty((0, len(places)), dtype)
+    for piece in pieces:
+        low = len(found)
+        found.resize((low + piece.shape[1], len(places)), refcheck=False)
+        np.copyto(found[low:], piece[places].T)
+    return found
 
 
 def columns_of(lines: LineSource, fields: Fields, texts: set[int]) -> Columns:
@@ -127,7 +138,7 @@ def columns_of(lines: LineSource, fields: Fields, texts: set[int]) -> Columns:
         guessed = texts | _texts_in(sample.read(_SAMPLE), fields)
     everything = set(range(len(fields.columns)))
     found = (
-        _in_c(lines, fields, guessed)
+        (None if guessed else _in_c(lines, fields))
         or _by_pyarrow(lines, fields, guessed)
         or _by_pyarrow(lines, fields, everything)
         or _as_texts(lines.text(), fields)
@@ -240,17 +251,32 @@ def _parsed_as(fields: Fields) -> np.dtype[Any]:
     return np.dtype(float) if fields.dtype.kind == "f" else fields.dtype
 
 
-def _in_c(lines: LineSource, fields: Fields, texts: Collection[int]) -> Columns | None:
-    """Return columns of plain numbers as C reads them; None if some are texts, or lines cannot be read in C."""
-    if not COMPILED or texts or fields.delimiter is None or fields.dtype.kind != "f" or not fields.columns:
+class _NotInC(Exception):
+    """Lines that cannot be read in C."""
+
+
+def _in_c(lines: LineSource, fields: Fields) -> Columns | None:
+    """Return columns of plain numbers as C reads them; None if it cannot."""
+    try:
+        chunks = [list(piece.copy()) for piece in _pieces_in_c(lines, fields)]
+    except _NotInC:
         return None
+    return Columns(chunks, [None] * len(fields.columns))
+
+
+def _pieces_in_c(lines: LineSource, fields: Fields) -> Iterator[np.ndarray]:
+    """Yield the numbers of some lines as C reads them, shape (columns, rows); the next piece overwrites the last one.
+
+    Raises _NotInC if some are texts, or lines cannot be read in C.
+    """
+    if not COMPILED or fields.delimiter is None or fields.dtype.kind != "f" or not fields.columns:
+        raise _NotInC
     if fields.delimiter in f"0123456789+-eE{fields.decimal}":
-        return None
+        raise _NotInC
     places = np.full(fields.width, -1)
     places[list(fields.columns)] = np.arange(len(fields.columns))
     marks = ord(fields.delimiter), ord(fields.decimal)
     missing = tuple(each.encode() for each in fields.missing)
-    chunks: list[Chunk] = []
     text, found, least = b"", b"\n", max(fields.width, 2)  # bytes of a row
     out = np.empty((len(fields.columns), 0))
     with lines.stream() as stream:
@@ -261,16 +287,15 @@ def _in_c(lines: LineSource, fields: Fields, texts: Collection[int]) -> Columns 
                 out = np.empty((len(out), len(text) // least))
             read = numbers_of_lines(text, *marks, places, missing, powers_of_five(), out, len(out))
             if read is None:
-                return None
+                raise _NotInC
             rows, done = read
             text = text[done:]
             if rows:
-                chunks.append(list(out[:, :rows].copy()))
+                yield out[:, :rows]
             if len(text) > _LONGEST:
-                return None
+                raise _NotInC
     if text:  # rows that are too short for `out` to have room for them
-        return None
-    return Columns(chunks, [None] * len(fields.columns))
+        raise _NotInC
 
 
 def _by_pyarrow(lines: LineSource, fields: Fields, texts: Collection[int]) -> Columns | None:

@@ -92,7 +92,7 @@ def text_of(delimiter: str, decimal: str, end: str, rows: int = 60, minimal: boo
 def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """All ways to parse."""
     if request.param != "c":
-        monkeypatch.setattr(parsing, "_in_c", lambda *arguments: None)
+        monkeypatch.setattr(parsing, "COMPILED", False)
     if request.param == "python":
         monkeypatch.setattr(parsing, "_by_pyarrow", lambda *arguments: None)
     return str(request.param)

@@ -307,7 +307,7 @@ def test_a_table_has_the_same_values_with_and_without_pyarrow(
         b'\xef\xbb\xbfid,"a, b",code,late\r\n1,0.1,x,1\r\n\r\n2,NA,"y, z",2\r\n'
         b'3,1e3,,3\r\n4, 5 , x ,"q"\r\n5,-inf,NULL,NA'
     )
-    monkeypatch.setattr(columns, "_in_c", lambda *arguments: None)
+    monkeypatch.setattr(columns, "COMPILED", False)
     if not pyarrow:
         monkeypatch.setattr(columns, "_by_pyarrow", lambda *arguments: None)
 
@@ -548,7 +548,7 @@ def test_without_values_the_data_take_the_same_supersteps_and_words(tmp_path: Pa
 def test_quotes_and_carriage_returns_amid_lines_mean_the_same_to_both_readers(
     pyarrow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(columns, "_in_c", lambda *arguments: None)
+    monkeypatch.setattr(columns, "COMPILED", False)
     if not pyarrow:
         monkeypatch.setattr(columns, "_by_pyarrow", lambda *arguments: None)
     path = tmp_path / "odd.csv"

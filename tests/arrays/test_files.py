@@ -482,7 +482,7 @@ def test_c_and_pyarrow_change_nothing(
 
     with pytest.MonkeyPatch.context() as patch:
         if not in_c:
-            patch.setattr(io_columns, "_in_c", _none)
+            patch.setattr(io_columns, "COMPILED", False)
         assert outcome(lambda text, fields: numbers_of(lines(text), fields)) == outcome(exact)
 
 
@@ -513,28 +513,30 @@ def test_c_and_pyarrow_change_no_table(
 
     in_c = outcome()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(io_columns, "_in_c", _none)
+        patch.setattr(io_columns, "COMPILED", False)
         assert in_c == outcome()
         patch.setattr(io_columns, "_by_pyarrow", _none)
         assert in_c == outcome()
 
 
-@pytest.mark.parametrize("other", ["_in_c", "_by_pyarrow"])
-def test_python_reads_no_plain_numbers(other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("in_c", [True, False])
+def test_python_reads_no_plain_numbers(in_c: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     import_module("pyarrow")
     fields = Fields(",", 97, tuple(range(97)), tuple(map(str, range(97))), np.dtype(float))
     text = text_of(TABLE)
     expected = exact(text, fields)
     monkeypatch.setattr(io_columns, "exact", None)
-    if COMPILED or other == "_in_c":
-        monkeypatch.setattr(io_columns, other, _none)
+    if not in_c:
+        monkeypatch.setattr(io_columns, "COMPILED", False)
+    elif COMPILED:
+        monkeypatch.setattr(io_columns, "_by_pyarrow", _none)
     assert np.array_equal(numbers_of(lines(text), fields), expected)
 
 
 def test_without_pyarrow_text_is_read_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x.csv").write_bytes(text_of(TABLE))
     _without(monkeypatch, "pyarrow")
-    monkeypatch.setattr(io_columns, "_in_c", _none)
+    monkeypatch.setattr(io_columns, "COMPILED", False)
     assert np.array_equal(alike(ba.read_csv, 2, tmp_path / "x.csv"), TABLE)
 
 

@@ -41,7 +41,7 @@ def parsed(text: bytes, width: int = 1, decimal: str = ".", room: int = 1000, mi
 def in_c(text: bytes, fields: Fields) -> Any:
     """Return what C reads of a text as a matrix; None if it leaves the text to the reference."""
     lines = TextLines(Opening(fields, 0, 0), lambda: io.BytesIO(text), lambda: 0)
-    found = columns._in_c(lines, fields, ())
+    found = columns._in_c(lines, fields)
     if found is None:
         return None
     return np.concatenate([np.empty((0, len(fields.columns))), *(np.stack(chunk, 1) for chunk in found.chunks)])
@@ -171,6 +171,19 @@ def test_memory_is_taken_for_rows_not_for_blank_lines() -> None:
     tracemalloc.stop()
     assert found.shape == (1, width)
     assert most < 100e6
+
+
+def test_a_matrix_of_numbers_takes_memory_once() -> None:
+    fields = Fields(",", 20, tuple(range(20)), ("",) * 20, np.dtype(float))
+    row = b",".join([b"-1.25"] * 20) + b"\n"
+    lines = TextLines(Opening(fields, 0, 0), lambda: io.BytesIO(row * 400_000), lambda: 0)
+    tracemalloc.start()
+    found = columns.numbers_of(lines, fields)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.shape == (400_000, 20)
+    assert (found == -1.25).all()
+    assert most < len(row) * len(found) + 1.1 * found.nbytes + 24e6  # the text is there, too, and a piece's numbers
 
 
 def test_a_line_without_end_is_left_to_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
