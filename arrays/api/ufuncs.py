@@ -45,6 +45,9 @@ def called(ufunc: np.ufunc, *args: Any, out: Any = None, where: Any = True, dtyp
     if len(args) != ufunc.nin:
         raise TypeError(f"{ufunc.__name__}() takes {ufunc.nin} positional arguments but {len(args)} were given")
     nodes = [build.operand(arg) for arg in args]
+    if where is not True:  # no warning of what is left alone
+        mask = build.operand(where)
+        nodes = [_ones_elsewhere(mask, node) for node in nodes]
     typed = None if dtype is None else element_type(dtype)
     outs = out if isinstance(out, tuple) else (out,) * ufunc.nout
     found = []
@@ -52,6 +55,13 @@ def called(ufunc: np.ufunc, *args: Any, out: Any = None, where: Any = True, dtyp
         node = build.apply(ew.of_ufunc(ufunc, k, typed, casting), *nodes)
         found.append(stored(wrap(node), target, where, ufunc.__name__, casting))
     return found[0] if len(found) == 1 else tuple(found)
+
+
+def _ones_elsewhere(mask: Node, node: Node) -> Node:
+    """Return a node with ones where the mask does not hold; a number, or an array of another kind, as it is."""
+    if not node.kind.shape or node.kind.dtype.kind not in "iufc":
+        return node
+    return build.apply(ew.WHERE, mask, node, build.cast(build.operand(1), node.kind.dtype))
 
 
 def stored(found: Array, out: Any, where: Any = True, name: str = "result", casting: Any = "same_kind") -> Array:

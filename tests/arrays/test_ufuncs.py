@@ -1,6 +1,8 @@
-"""Python's numbers beside arrays have the dtypes that NumPy's ufuncs give them."""
+"""Ufuncs have NumPy's dtypes beside Python's numbers, and under masks the warnings of what they compute."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,3 +23,15 @@ def test_python_integers_fit_the_dtype_that_is_asked_for() -> None:
 
 def test_divmod_of_a_number() -> None:
     alike(lambda xp, x: divmod(50, x)[1], np.arange(1, 8))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", [np.int32, np.float32, np.float64, np.complex128])
+def test_what_a_mask_leaves_alone_neither_warns_nor_changes(dtype: Any) -> None:
+    a, b = np.array([[0, 1, 2], [3, 0, 5]], dtype), np.array([0, 1, 4], dtype)
+    out = np.full(a.shape, 9, np.result_type(a / np.ones(1, dtype)))
+
+    def divided(xp: Any, x: Any, y: Any, out: Any) -> Any:
+        return np.divide(x, y, out=out, where=y != 0)
+
+    alike(divided, a, b, out)
