@@ -97,8 +97,13 @@ def into(found: Array, out: Any, name: str = "result", casting: Any = "same_kind
 # ------------------------------------------------------------------------------------- ufuncs
 
 
+_METHODS = ("accumulate", "at", "outer", "reduce", "reduceat")  # NumPy's own: an array among their operands has ours
+
+
 class Unary(Protocol):
     """A ufunc of one operand, with NumPy's keyword arguments.  Lazy."""
+
+    at: Callable[..., None]
 
     def __call__(
         self, x: ArrayLike, /, *, out: Array | None = None, where: ArrayLike = True, dtype: DTypeLike | None = None,
@@ -107,7 +112,13 @@ class Unary(Protocol):
 
 
 class Binary(Protocol):
-    """A ufunc of two operands, with NumPy's keyword arguments.  Lazy."""
+    """A ufunc of two operands, with NumPy's keyword arguments and methods.  Lazy."""
+
+    at: Callable[..., None]
+    accumulate: Callable[..., Any]
+    outer: Callable[..., Any]
+    reduce: Callable[..., Any]
+    reduceat: Callable[..., Any]
 
     def __call__(
         self, x1: ArrayLike, x2: ArrayLike, /, *, out: Array | None = None, where: ArrayLike = True,
@@ -140,6 +151,9 @@ def _named(function: Any, name: str, kind: type, of: str) -> Any:
     function.__signature__ = Signature(rest, return_annotation=signature(kind.__call__).return_annotation)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = of
+    theirs = getattr(np, name)
+    for method in _METHODS if isinstance(theirs, np.ufunc) else ():
+        setattr(function, method, getattr(theirs, method))
     return function
 
 

@@ -228,6 +228,16 @@ def test_costs_are_those_of_partial_results() -> None:
     assert bsp.run(main, nprocs=4) == [[1, 0]] * 4
 
 
+def test_functions_of_arrays_have_the_methods_of_their_ufuncs() -> None:
+    x = ba.arange(40.0)
+    np.testing.assert_array_equal(ba.subtract.outer(x[:3], x[:2]).compute(), np.subtract.outer([0, 1, 2], [0, 1]))
+    assert float(ba.add.reduce(x)) == 780
+    ba.add.at(x, [1, 1, 3], 10.0)
+    np.testing.assert_array_equal(ba.maximum.accumulate(x[:4]).compute(), [0, 21, 21, 21])
+    with pytest.raises(AttributeError):
+        ba.isclose.reduce  # noqa: B018
+
+
 def test_associative_ufuncs_are() -> None:
     rng = np.random.default_rng(9)
     a, b, c = rng.integers(1, 50, (3, 200))
