@@ -941,8 +941,11 @@ class Array:
 
         Values of a replicated array are shown as in NumPy.  Of any other array, the first block of this process is
         shown with its index range, so that the text differs between processes.  If there are many values, the first
-        and the last are shown; if there are more than two axes, the first plane.
+        and the last are shown; if there are more than two axes, the first plane.  In a script for NumPy, whose lists
+        and tuples show their elements by it, the text is NumPy's, and it is collective.
         """
+        if world().repr_has_values:
+            return repr(self.compute()[()])
         node = self._node
         if node.op is not LEAF:
             return f"<{self.dtype}{list(self.shape)} lazy>"

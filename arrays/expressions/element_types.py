@@ -16,16 +16,20 @@ KINDS = "biufcmM"  # of any length, in any byte order
 _ROW = "element of a row "
 
 
+class ElementTypeError(TypeError):
+    """A dtype that arrays cannot hold."""
+
+
 def element_type(given: Any, call: str = "") -> np.dtype[Any]:
     """Return `given` as the dtype of an array's elements.
 
     call : the name of the calling function, for the error message.
-    Raises TypeError, with a list of the supported dtypes, for any other dtype.
+    Raises ElementTypeError, with a list of the supported dtypes, for any other dtype.
     """
     dtype: np.dtype[Any] = np.dtype(given)
     if dtype.kind not in KINDS and not (dtype.names and dtype.names[0].startswith(_ROW)):
         what = "Python objects" if dtype.hasobject else f"elements of dtype {dtype.str if not dtype.names else dtype}"
-        raise TypeError(
+        raise ElementTypeError(
             f"{call}{': ' * bool(call)}arrays hold booleans, integers, floating-point and complex numbers, dates and "
             f"durations (dtype kinds {', '.join(KINDS)}), not {what}; NumPy's arrays take any dtype: x.compute() is one"
         )

@@ -1,9 +1,10 @@
 """Scripts for NumPy as BSP programs: `bsprun -p 8 --numpy script.py`.
 
-Every process runs the whole script.  Its NumPy is `bsp.arrays`, and NumPy itself for names that it lacks and for random
-numbers, which are to be the same as ever: every process makes those arrays whole, and keeps its part.  Loops over
-elements become array statements, in functions and outside of them.  What is printed is printed once, by process 0;
-files that the script writes by other means than NumPy's functions are written by every process.
+Every process runs the whole script.  Its NumPy is `bsp.arrays`, and NumPy itself for names that it lacks, for elements
+that its arrays do not hold, for numbers alone, and for random numbers, which are to be the same as ever: every process
+makes those arrays whole, and keeps its part.  Loops over elements become array statements, in functions and outside of
+them.  What is printed is printed once, by process 0; files that the script writes by other means than NumPy's functions
+are written by every process.
 """
 
 from __future__ import annotations
@@ -14,16 +15,22 @@ import functools
 import os
 import random
 import sys
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 import bsp
 import bsp.arrays as ba
+from bsp.arrays.execution.world import world
+from bsp.arrays.expressions.element_types import KINDS, ElementTypeError
 from bsp.arrays.loops.functions import LoopReport, given, with_statements
+from bsp.arrays.namespace import OF_NUMPY
+from bsp.values.payload import is_abstract
 
 _UNSEEDED = "generators of scripts for NumPy"  # in `Task.libraries`: how many were made without a seed
+CALLS_FOR_THE_PROGRAM = True  # of NumPy: a run without values takes them for the script's (`bsp.abstract.creation`)
+_NUMBERS = (int, float, complex, np.generic)
 
 
 class NumPyInstead(ModuleType):
@@ -34,17 +41,32 @@ class NumPyInstead(ModuleType):
         self._ours, self._theirs = ours, theirs
 
     def __getattr__(self, name: str) -> Any:
-        """Return our function of a name, or NumPy's."""
-        ours, theirs = getattr(self._ours, name, None), getattr(self._theirs, name, None)
-        if ours is None and theirs is None:
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        """Return what stands for NumPy's object of a name; raise NumPy's AttributeError if both modules lack it."""
+        theirs = getattr(self._theirs, name, None)
         if isinstance(theirs, ModuleType):
-            return NumPyInstead(None if name == "random" else ours, theirs)
-        if ours is not None:
-            return ours
+            return NumPyInstead(None if name == "random" else getattr(self._ours, name, None), theirs)
+        if hasattr(self._ours, name):
+            ours = getattr(self._ours, name)
+            plain = isinstance(ours, FunctionType) and callable(theirs) and not isinstance(theirs, type)
+            return _either(ours, theirs) if plain else ours
+        if theirs is np.ndarray:
+            return _NDArray
         if theirs is np.random.default_rng:
             return _default_rng
-        return _dealing(theirs) if callable(theirs) and not isinstance(theirs, type) else theirs
+        if callable(theirs) and not isinstance(theirs, type):
+            return theirs if theirs in OF_NUMPY else _dealing(theirs)
+        return getattr(self._theirs, name)
+
+
+class _Instances(type):
+    """Take distributed arrays for instances of a class; those without axes are numbers to NumPy."""
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, np.ndarray) or (isinstance(value, ba.Array) and value.ndim > 0)
+
+
+class _NDArray(np.ndarray, metaclass=_Instances):
+    """Stand for `numpy.ndarray` in a script: `isinstance(x, np.ndarray)` holds for distributed arrays, too."""
 
 
 class _Dealing:
@@ -53,26 +75,65 @@ class _Dealing:
     def __init__(self, generator: Any) -> None:
         self._generator = generator
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """Return NumPy's class, for `isinstance(rng, np.random.Generator)`."""
+        return type(self._generator)
+
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._generator, name)
         return _dealing(found) if callable(found) else found
 
 
+def _either(ours: Any, theirs: Any) -> Any:
+    """Return a function of ours that leaves to NumPy ufuncs of numbers, and elements that our arrays do not hold."""
+    of_numbers = isinstance(theirs, np.ufunc)
+
+    @functools.wraps(ours)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if of_numbers and all(isinstance(each, _NUMBERS) for each in args):
+            return theirs(*args, **kwargs)
+        try:
+            return ours(*args, **kwargs)
+        except ElementTypeError:
+            return _dealing(theirs)(*args, **kwargs)
+
+    return function
+
+
 def _dealing(function: Any) -> Any:
-    """Return a function of NumPy's whose arrays, which every process makes alike, are dealt."""
+    """Return a function of NumPy's that takes arrays whole, on every process alike, and whose results are dealt.
+
+    What it writes into an array, as `shuffle` does and `out=` asks for, is written into the distributed one.
+    """
 
     @functools.wraps(function)
     def dealt(*args: Any, **kwargs: Any) -> Any:
-        found = function(*args, **kwargs)
+        arrays = [each for each in (*args, *kwargs.values()) if isinstance(each, ba.Array)]
+        before = [each.compute() for each in arrays]
+        whole = [each.copy() for each in before]
+        place = {id(each): copy for each, copy in zip(arrays, whole, strict=True)}
+        found = function(
+            *(place.get(id(each), each) for each in args), **{key: place.get(id(v), v) for key, v in kwargs.items()}
+        )
+        for array, old, new in zip(arrays, before, whole, strict=True):
+            if not is_abstract(new) and new.tobytes() != old.tobytes():
+                array[...] = new
         if isinstance(found, (np.random.Generator, np.random.RandomState)):
             return _Dealing(found)
-        return ba.asarray(found) if isinstance(found, np.ndarray) and found.ndim else found
+        for array, new in zip(arrays, whole, strict=True):
+            if found is new:
+                return array
+        held = (isinstance(found, np.ndarray) or is_abstract(found)) and found.ndim and found.dtype.kind in KINDS
+        return ba.asarray(found) if held else found
 
     return dealt
 
 
 def _default_rng(seed: Any = None) -> Any:
     """Return NumPy's generator; one without a seed has the job's, and its number among those without."""
+    if isinstance(seed, _Dealing):
+        return seed
     if seed is None:
         proc = bsp.process()
         number = proc._task.libraries[_UNSEEDED] = proc._task.libraries.get(_UNSEEDED, 0) + 1
@@ -148,6 +209,7 @@ def main(arguments: list[str]) -> None:
         return
     sys.argv = program
     _seed_alike(proc._task.element.seed)
+    world().repr_has_values = True
     space: dict[str, Any] = {
         "__name__": "__main__", "__file__": os.path.abspath(program[0]), "__builtins__": builtins, "_numpy": NUMPY,
     } | given(NUMPY)  # fmt: skip

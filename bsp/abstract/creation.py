@@ -4,7 +4,8 @@ Rule 1: zeros, ones, empty, full and their _like, random numbers, and what is re
         always abstract.  Arrays of Python objects stay real.
 Rule 2: arange, linspace, eye, array and similar functions make the *indices* that programs compute with: real up to
         INDEX_BYTES, abstract beyond.  A list that holds an abstract number makes an abstract array.
-Rule 3: only the program's own calls are replaced.  Libraries (`_LIBRARIES`) and this package call the real functions.
+Rule 3: only the program's own calls are replaced.  Libraries (`_LIBRARIES`) and this package call the real functions,
+        but for a module that has the name CALLS_FOR_THE_PROGRAM.
 Rule 4: on exit, by exception too, every name has its old value; a replacement that the program has kept then
         calls the real function.
 """
@@ -89,7 +90,8 @@ def _replace(module: Any, name: str, function: Callable[..., Any]) -> None:
 
     @functools.wraps(real)
     def replacement(*args: Any, **kwargs: Any) -> Any:
-        if not _depth or _is_library(sys._getframe(1).f_globals.get("__name__", "")):
+        caller = sys._getframe(1).f_globals
+        if not _depth or (_is_library(caller.get("__name__", "")) and "CALLS_FOR_THE_PROGRAM" not in caller):
             return real(*args, **kwargs)
         return function(real, *args, **kwargs)
 

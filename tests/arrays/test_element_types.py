@@ -89,7 +89,7 @@ def test_every_way_in_refuses_what_is_no_number(refused: str, nprocs: int) -> No
     with dealt_always():
         for results in bsp.run(main, nprocs=nprocs):
             for name, found in zip(DOORS, results, strict=True):
-                assert type(found) is TypeError and TEXT in str(found), f"{name}: {found!r}"
+                assert isinstance(found, TypeError) and TEXT in str(found), f"{name}: {found!r}"
 
 
 @pytest.mark.parametrize("nprocs", [1, 3])
@@ -106,7 +106,7 @@ def test_python_functions_as_ufuncs_are_refused(nprocs: int) -> None:
     with dealt_always():
         for results in bsp.run(main, nprocs=nprocs):
             for found in results:
-                assert type(found) is TypeError and "not Python objects" in str(found)
+                assert isinstance(found, TypeError) and "not Python objects" in str(found)
 
 
 def test_all_dtypes_of_the_list_come_in_and_go_out() -> None:
@@ -130,7 +130,7 @@ def test_all_dtypes_of_the_list_come_in_and_go_out() -> None:
 def test_an_array_compares_with_no_text() -> None:
     dates = np.datetime64("2026-01-01") + np.arange(3)
     (found,) = bsp.run(lambda proc: outcome(lambda: ba.asarray(dates) == ["2026-01-01"] * 3, []), nprocs=1)
-    assert type(found) is TypeError and TEXT in str(found)
+    assert isinstance(found, TypeError) and TEXT in str(found)
 
 
 PROGRAM = """

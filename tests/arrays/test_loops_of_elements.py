@@ -576,16 +576,59 @@ if __name__ == "__main__":
     print(np.sort(y)[:2] > 0, np.busday_count("2011-01", "2011-02"))
 """
 
+OTHER_NAMES = """
+import numpy as np
+
+rng = np.random.default_rng(1)
+x = np.arange(40.0).reshape(10, 4)
+np.random.seed(3)
+np.random.shuffle(x)
+rng.shuffle(x, axis=1)
+rng.random(out=x[:1].ravel())
+y = np.zeros(4)
+print(x[:, 0], rng.random(out=y) is y, y, rng.permutation(x)[0], np.random.default_rng(rng) is rng)
+print([x.max(), y], (x.sum(),), {"mean": y.mean()}, (x[:, np.newaxis] - x).shape)
+np.add.at(y, [1, 1, 3], 10.0)
+print(y, np.subtract.outer(np.arange(3), [1, 2]), np.maximum.accumulate([1, 3, 2]), np.add.reduce(x, axis=0))
+print(isinstance(x, np.ndarray), isinstance(x.max(), np.ndarray), isinstance(rng, np.random.Generator))
+names = np.array(["b", "a", "b"])
+print(y[:3][names == "b"], np.unique(names), np.where(y > 9, "much", "little"), np.array2string(y, precision=2))
+print(type(np.log(2.0)).__name__, np.zeros(2, dtype=[("k", int), ("v", float)])["v"])
+"""
+
 
 @pytest.mark.jobs
 @pytest.mark.parametrize(("p", "n"), [(1, 1), (4, 1), (3, 2)])
-def test_a_script_for_numpy_prints_what_it_always_does(tmp_path: Path, p: int, n: int) -> None:
+@pytest.mark.parametrize("text", [SCRIPT, OTHER_NAMES], ids=["loops", "other names"])
+def test_a_script_for_numpy_prints_what_it_always_does(tmp_path: Path, p: int, n: int, text: str) -> None:
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
+    script.write_text(text)
     plain = subprocess.run([sys.executable, script, "a"], capture_output=True, text=True, timeout=60)
     words = [Path(sys.executable).with_name("bsprun"), "-p", str(p), "-n", str(n), "--numpy", script, "a"]
     ours = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert (ours.returncode, ours.stdout, plain.returncode) == (0, plain.stdout, 0), ours.stderr
+
+
+RANDOM = """
+import numpy as np
+
+np.random.seed(1)
+x = np.random.normal(size=(1000, 3))
+rng = np.random.default_rng(2)
+rng.shuffle(x)
+y = x @ rng.normal(size=3)
+print(rng.permutation(y).sum())
+"""
+
+
+@pytest.mark.jobs
+def test_a_script_that_draws_numbers_is_priced_without_values(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(RANDOM)
+    words = [Path(sys.executable).with_name("bsprun"), "-p", "2", "--predict", "--abstract", "--numpy", script]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "script.py:9" in done.stdout
 
 
 @pytest.mark.jobs
