@@ -275,8 +275,10 @@ class SparseBase:
 
     # --------------------------------------------------------------------------- reductions
 
-    def _reduced(self, axis: Axes) -> tuple[int, ...]:
-        """Return the axes of a reduction, ascending; ArrayError if the array does not have them."""
+    def _reduced(self, axis: Axes, out: None = None) -> tuple[int, ...]:
+        """Return the axes of a reduction, ascending; ArrayError if the array does not have them, or for an `out`."""
+        if out is not None:
+            raise ArrayError("reductions of sparse arrays take no out=: they return a new array")
         try:
             found = reduced_axes(axis, self.ndim)
         except (ValueError, TypeError) as error:  # NumPy's AxisError is a ValueError
@@ -285,32 +287,33 @@ class SparseBase:
             raise ArrayError("axis=(): name an axis; None are all")
         return found
 
-    def sum(self, axis: Axes = None) -> Array:
+    def sum(self, axis: Axes = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
         """Return the sum of all elements, or along one axis or several (a tuple).  Lazy; the result is dense."""
-        axes = self._reduced(axis)
+        axes = self._reduced(axis, out)
+        if dtype is not None:
+            return self.astype(dtype).sum(axis).astype(dtype)
         if len(axes) == self.ndim:
             return self.entries.sum()
-        dtype = np.add.reduce(np.zeros(1, self.dtype)).dtype
-        return self._over(axes, np.add, dtype.type(0), self.entries.astype(dtype))
+        summed = np.add.reduce(np.zeros(1, self.dtype)).dtype
+        return self._over(axes, np.add, summed.type(0), self.entries.astype(summed))
 
-    def mean(self, axis: Axes = None) -> Array:
+    def mean(self, axis: Axes = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
         """Return the mean of all elements, zeros included, or along one axis or several.  Lazy; the result is dense."""
-        return self.sum(axis) / prod(self.shape[each] for each in self._reduced(axis))
+        return self.sum(axis, dtype) / prod(self.shape[each] for each in self._reduced(axis, out))
 
     def count_nonzero(self, axis: Axes = None) -> Array:
         """Return the number of entries that are not zero: of all, or along one axis or several.  Lazy."""
         return self.with_entries((self.entries != 0).astype(np.int64)).sum(axis)
 
-    def max(self, axis: Axes = None) -> Array:
+    def max(self, axis: Axes = None, out: None = None) -> Array:
         """Return the largest element, zeros included: of all, or along one axis or several.  Lazy."""
-        return self._extreme(axis, np.maximum)
+        return self._extreme(self._reduced(axis, out), np.maximum)
 
-    def min(self, axis: Axes = None) -> Array:
+    def min(self, axis: Axes = None, out: None = None) -> Array:
         """Return the smallest element, zeros included: of all, or along one axis or several.  Lazy."""
-        return self._extreme(axis, np.minimum)
+        return self._extreme(self._reduced(axis, out), np.minimum)
 
-    def _extreme(self, axis: Axes, ufunc: np.ufunc) -> Array:
-        axes = self._reduced(axis)
+    def _extreme(self, axes: tuple[int, ...], ufunc: np.ufunc) -> Array:
         inside, size = prod(self.shape[each] for each in axes), prod(self.shape)
         if not inside and all(length for each, length in enumerate(self.shape) if each not in axes):
             raise ValueError("zero-size array to reduction operation which has no identity")

@@ -68,6 +68,7 @@ def test_operators_and_reductions_are_scipys(case: tuple[int, int, int, float], 
         for axis in (None, 0, 1, -1):
             for name in ("sum", "mean", "max", "min"):
                 same(getattr(A, name)(axis), getattr(D, name)(axis))
+                same(getattr(np, name)(A, axis=axis), getattr(D, name)(axis))
                 if axis is not None:
                     same(getattr(A.T, name)(axis), getattr(D.T, name)(axis))
 
@@ -308,6 +309,7 @@ def test_mistakes_are_told(nprocs: int) -> None:
             (lambda: sparse.from_coo([0.5], [0], 1.0, (5, 5)), "integers, not float64"),
             (lambda: sparse.random(3, 3, density=2), "from 0 to 1"),
             (lambda: A.sum(2), "axis 2"),
+            (lambda: np.sum(A, out=np.zeros(())), "take no out="),
             (lambda: len(A), "use nnz"),
         ]:
             with pytest.raises((ba.ArrayError, TypeError, bsp.BspError), match=text):
