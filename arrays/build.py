@@ -293,8 +293,11 @@ def whole_axis(axis: Any, ndim: int) -> int:
 
 
 def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    """Return the axes of a reduction, ascending, from None, an integer that is no boolean, or a tuple, as in NumPy."""
-    if axis is None:
+    """Return the axes of a reduction, ascending, from None, an integer that is no boolean, or a tuple, as in NumPy.
+
+    A number has no axes, but as in NumPy's ufuncs its axis 0, or -1, is no mistake.
+    """
+    if axis is None or (ndim == 0 and type(axis) is int and axis in (0, -1)):
         return tuple(range(ndim))
     given = axis if isinstance(axis, tuple) else (axis,)
     for each in given:

@@ -542,16 +542,19 @@ def meshgrid(*arrays: ArrayLike, indexing: Literal["xy", "ij"] = "xy", sparse: b
 
 def _triangle(x: Any, k: int, lower: bool) -> Array:
     array = asarray(x)
-    if array.ndim < 2:
-        raise ValueError("tril and triu take arrays of two dimensions or more")
-    rows, columns = arange(array.shape[-2]), arange(array.shape[-1])
+    if array.ndim == 0:
+        raise ValueError("tril and triu take arrays of one dimension or more: a vector is every row of a matrix")
+    rows, columns = arange(array.shape[-2:][0]), arange(array.shape[-1])
     keep = columns[None, :] - rows[:, None] <= k if lower else columns[None, :] - rows[:, None] >= k
     zero = np.zeros((), array.dtype)
     return where(keep, array, zero)
 
 
 def tril(x: ArrayLike, /, k: int = 0) -> Array:
-    """Return the lower triangle of matrices: what is on or below the k-th diagonal, and zeros above.  Lazy."""
+    """Return the lower triangle of matrices: what is on or below the k-th diagonal, and zeros above.  Lazy.
+
+    A vector stands for a square matrix, of which it is every row.
+    """
     return _triangle(x, k, True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from numpys_answers import random
 
 import bsp
@@ -24,3 +25,11 @@ def test_full_of_a_dealt_array_brings_it_nowhere() -> None:
 
     traced = bsp.predict(main, nprocs=4, machine=bsp.Machine(p=4))
     assert sum(row["h_received"] for row in traced.per_superstep[slice(*seen[0])]) <= data.size / 4
+
+
+@pytest.mark.parametrize("k", [-2, 0, 1, 9])
+@pytest.mark.parametrize("length", [0, 1, 7])
+def test_a_vector_is_every_row_of_a_triangle(k: int, length: int) -> None:
+    x = np.arange(1, length + 1)
+    np.testing.assert_array_equal(ba.tril(x, k=k).compute(), np.tril(x, k))
+    np.testing.assert_array_equal(ba.triu(ba.asarray(x), k=k).compute(), np.triu(x, k))

@@ -25,6 +25,14 @@ SCALARS: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "any", "all", "ptp", "count_nonzero", "nansum", "nanmax"])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_a_number_has_an_axis_to_reduce(name: str, axis: int) -> None:
+    alike(lambda xp, x: getattr(xp, name)(xp.sum(x), axis=axis), np.arange(1.0, 5.0))
+    with pytest.raises(np.exceptions.AxisError):
+        ba.sum(ba.asarray(2.5), axis=1)
+
+
 @pytest.mark.parametrize("name", list(SCALARS))
 @pytest.mark.parametrize("p", [1, 3])
 def test_a_number_is_made_of_many_pieces(name: str, p: int) -> None:
