@@ -944,7 +944,7 @@ class Array:
         and the last are shown; if there are more than two axes, the first plane.  In a script for NumPy, whose lists
         and tuples show their elements by it, the text is NumPy's, and it is collective.
         """
-        if world().repr_has_values:
+        if world().as_numpy:
             return repr(self.compute()[()])
         node = self._node
         if node.op is not LEAF:
@@ -980,6 +980,8 @@ class Array:
         return drawn(self)
 
     def __reduce__(self) -> Any:
+        if world().as_numpy:
+            return self.compute().__reduce__()
         return wrap, (self._node,)
 
 

@@ -57,7 +57,7 @@ class World:
         self.machine = proc.machine
         self._abstraction = self.task.element.abstract
         self.abstract = self._abstraction is not None
-        self.repr_has_values = False  # repr(array) is NumPy's, and collective: in scripts for NumPy
+        self.as_numpy = False  # in scripts for NumPy: repr and pickles of arrays are NumPy's, and collective
         self.sampled = self.task.element.sample is not None  # a few processes run and stand for all, in a prediction
         self.in_procedure = self.abstract  # a procedure runs or is forecast, and includes those that it calls
         self._again: Counter[Any] = Counter()  # by structure: evaluations that computed a large array again

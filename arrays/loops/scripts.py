@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import io
 import os
 import random
 import sys
@@ -56,6 +57,10 @@ class NumPyInstead(ModuleType):
         if callable(theirs) and not isinstance(theirs, type):
             return theirs if theirs in OF_NUMPY else _dealing(theirs)
         return getattr(self._theirs, name)
+
+    def _public(self) -> dict[str, Any]:
+        """Return the objects that `from numpy import *` binds."""
+        return {name: getattr(self, name) for name in self._theirs.__all__}
 
 
 class _Instances(type):
@@ -174,8 +179,13 @@ class _Imports(ast.NodeTransformer):
         value: ast.expr = ast.Name("_numpy", ast.Load())
         for part in (node.module or "").split(".")[1:]:
             value = ast.Attribute(value, part, ast.Load())
-        found = []
+        found: list[ast.stmt] = []
         for each in node.names:
+            if each.name == "*":
+                names = ast.Call(ast.Attribute(value, "_public", ast.Load()), [], [])
+                update = ast.Attribute(ast.Call(ast.Name("globals", ast.Load()), [], []), "update", ast.Load())
+                found.append(ast.copy_location(ast.Expr(ast.Call(update, [names], [])), node))
+                continue
             target = ast.Name(each.asname or each.name, ast.Store())
             found.append(ast.copy_location(ast.Assign([target], ast.Attribute(value, each.name, ast.Load())), node))
         return found
@@ -208,17 +218,26 @@ def main(arguments: list[str]) -> None:
                 print(f"{program[0]}:{each.line}: {'becomes ' if each.parallel else ''}{each.text}")
         return
     sys.argv = program
+    folder = os.path.dirname(os.path.realpath(program[0]))
+    if folder not in sys.path:  # modules beside the script; processes of an element share the path
+        sys.path.insert(0, folder)
     _seed_alike(proc._task.element.seed)
-    world().repr_has_values = True
-    space: dict[str, Any] = {
-        "__name__": "__main__", "__file__": os.path.abspath(program[0]), "__builtins__": builtins, "_numpy": NUMPY,
-    } | given(NUMPY)  # fmt: skip
+    world().as_numpy = True
+    names = vars(sys.modules["__main__"])  # the script's, so that its classes are pickled by name
+    names.clear()
+    names |= {
+        "__name__": "__main__", "__file__": os.path.abspath(program[0]), "__builtins__": builtins, "__spec__": None,
+        "_numpy": NUMPY, **given(NUMPY),
+    }  # fmt: skip
     if proc.pid:
-        space["print"] = _unprinted
-    exec(compile(tree, program[0], "exec"), space)
+        names["print"] = _unprinted
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  until the process ends
+    exec(compile(tree, program[0], "exec"), names)
 
 
-def _unprinted(*values: Any, **_: Any) -> None:
-    """Make the text of what process 0 prints, which all processes take part in, and print nothing."""
-    for each in values:
-        str(each)
+def _unprinted(*values: Any, file: Any = None, **others: Any) -> None:
+    """Print, but nothing to standard error, on a process whose standard output is dropped.
+
+    All processes take part in making the text.
+    """
+    print(*values, file=io.StringIO() if file is sys.stderr else file, **others)

@@ -577,6 +577,7 @@ if __name__ == "__main__":
 """
 
 OTHER_NAMES = """
+from numpy import *
 import numpy as np
 
 rng = np.random.default_rng(1)
@@ -593,6 +594,18 @@ print(y, np.subtract.outer(np.arange(3), [1, 2]), np.maximum.accumulate([1, 3, 2
 print(isinstance(x, np.ndarray), isinstance(x.max(), np.ndarray), isinstance(rng, np.random.Generator))
 names = np.array(["b", "a", "b"])
 print(y[:3][names == "b"], np.unique(names), np.where(y > 9, "much", "little"), np.array2string(y, precision=2))
+import contextlib, copy, io, pickle, sys
+import beside
+class Model:
+    def __init__(self, x):
+        self.x = x
+model = pickle.loads(pickle.dumps(Model(x[:3] * 2)))
+text = io.StringIO()
+with contextlib.redirect_stdout(text):
+    print(model.x)
+sys.stdout.write(text.getvalue() * int(text.getvalue() != ""))
+print(beside.doubled(x)[0], copy.deepcopy(x[:2] + 1).sum())
+print(linspace(0, 1, 5), log(2.0), linalg.norm(arange(9.0)))
 print(type(np.log(2.0)).__name__, np.zeros(2, dtype=[("k", int), ("v", float)])["v"])
 """
 
@@ -603,6 +616,7 @@ print(type(np.log(2.0)).__name__, np.zeros(2, dtype=[("k", int), ("v", float)])[
 def test_a_script_for_numpy_prints_what_it_always_does(tmp_path: Path, p: int, n: int, text: str) -> None:
     script = tmp_path / "script.py"
     script.write_text(text)
+    (tmp_path / "beside.py").write_text("def doubled(x):\n    print('doubles')\n    return 2 * x\n")
     plain = subprocess.run([sys.executable, script, "a"], capture_output=True, text=True, timeout=60)
     words = [Path(sys.executable).with_name("bsprun"), "-p", str(p), "-n", str(n), "--numpy", script, "a"]
     ours = subprocess.run(words, capture_output=True, text=True, timeout=120)
