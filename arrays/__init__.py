@@ -88,6 +88,13 @@ if not TYPE_CHECKING:
     globals().update(_FUNCTIONS | _FILES)
     __all__ = [*_NAMES]
 
+    def __getattr__(name: str) -> None:
+        """Raise AttributeError for a name that is missing; of one of NumPy's it tells what to use."""
+        text = f"module 'bsp.arrays' has no attribute {name!r}"
+        if not name.startswith("_") and hasattr(_np, name):
+            text += f": use numpy.{name}; ba.asarray(x) deals an array that NumPy has made"
+        raise AttributeError(text)
+
 
 _DTYPES = (
     "bool", "complex128", "complex64", "float32", "float64", "int16", "int32", "int64", "int8", "uint16", "uint32",

@@ -64,3 +64,13 @@ def test_packages_of_algorithms_are_loaded_when_first_used() -> None:
     assert ran.stdout == "bsp.algorithms.qr\n"
     with pytest.raises(AttributeError, match=r"module 'bsp\.algorithms' has no attribute 'lasso'"):
         _ = importlib.import_module("bsp.algorithms").lasso
+
+
+def test_names_that_only_numpy_has_lead_to_what_arrays_have() -> None:
+    for package, name, told in [
+        ("bsp.arrays", "set_printoptions", r"use numpy\.set_printoptions"),
+        ("bsp.arrays", "lasso", "has no attribute 'lasso'$"),
+        ("bsp.arrays.random", "seed", r"rng = ba\.random\.default_rng\(seed\)"),
+    ]:
+        with pytest.raises(AttributeError, match=told):
+            getattr(importlib.import_module(package), name)

@@ -35,7 +35,8 @@ class ProductTraffic(NamedTuple):
 
     def __repr__(self) -> str:
         return (
-            f"product on {len(self.out)} processes: h = {counted(self.h, 'word')}, {counted(self.words, 'word')} "
+            f"product on {counted(len(self.out), 'process', 'processes')}: "
+            f"h = {counted(self.h, 'word')}, {counted(self.words, 'word')} "
             f"in all, {counted(int(self.messages.max(initial=0)), 'message')} at most from one process, "
             f"{self.balance:.2f} times the mean of entries on the fullest"
         )
@@ -65,7 +66,8 @@ class GridTraffic(NamedTuple):
     def __repr__(self) -> str:
         most = int((self.elements.messages + self.sums.messages).max(initial=0))
         return (
-            f"product on {len(self.elements.out)} processes in two supersteps: h = {self.elements.h} + "
+            f"product on {counted(len(self.elements.out), 'process', 'processes')} in two supersteps: "
+            f"h = {self.elements.h} + "
             f"{counted(self.sums.h, 'word')}, {counted(self.words, 'word')} in all, {counted(most, 'message')} at most "
             f"from one process, {self.balance:.2f} times the mean of entries on the fullest"
         )
