@@ -179,7 +179,7 @@ def _pow(self: Array, other: ArrayLike) -> Array:
     exponent: Any = other
     if type(other) in (int, float) and exponent in _POWERS and self.dtype.kind in "fc":
         return _unary(_POWERS[exponent])(self)
-    if type(other) is int and other == 2 and self.dtype.kind in "iu":
+    if type(other) is int and other == 2 and self.dtype.kind in "biu":
         return _unary(np.square)(self)
     return _any_power(self, other)
 

@@ -35,3 +35,9 @@ def test_what_a_mask_leaves_alone_neither_warns_nor_changes(dtype: Any) -> None:
         return np.divide(x, y, out=out, where=y != 0)
 
     alike(divided, a, b, out)
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint16, np.float32, np.complex64])
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 2.0, 0.5])
+def test_powers_have_the_dtypes_of_numpys(dtype: Any, exponent: float) -> None:
+    alike(lambda xp, x: x**exponent, np.array([1, 0, 1, 1], dtype))
