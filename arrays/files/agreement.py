@@ -20,7 +20,7 @@ import numpy as np
 
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.build import strong
-from bsp.arrays.errors import FileError, FormatError, NoSuchFile
+from bsp.arrays.errors import FileError, FormatError, LayoutError, NoSuchFile
 from bsp.arrays.execution.world import filled, world
 from bsp.arrays.expressions.element_types import KINDS
 from bsp.arrays.expressions.graph import LEAF, Blocks, DType, Node
@@ -30,6 +30,7 @@ from bsp.arrays.expressions.merging import cut
 PathLike = str | os.PathLike[str]
 _KINDS: dict[str, type[Exception]] = {
     "format": FormatError, "missing": NoSuchFile, "system": FileError, "import": ImportError, "memory": MemoryError,
+    "layout": LayoutError,
 }  # fmt: skip
 
 
@@ -53,9 +54,9 @@ def _attempt(work: Callable[[], Any]) -> tuple[SentError | None, Any]:
         elif isinstance(wrong, KeyError):
             kind, text = "format", str(wrong.args[0]) if wrong.args else text
         else:
-            kind = {ImportError: "import", ModuleNotFoundError: "import", MemoryError: "memory"}.get(
-                type(wrong), "format"
-            )
+            kind = {
+                ImportError: "import", ModuleNotFoundError: "import", MemoryError: "memory", LayoutError: "layout",
+            }.get(type(wrong), "format")  # fmt: skip
         return SentError(kind, text, number), None
 
 
@@ -65,8 +66,8 @@ def agreed(call: str, work: Callable[[], Any], once: bool = False) -> list[Any]:
     call : the call as error messages name it: "load('x.npy')".
     once : `work` has effects outside the process, so only one clone of each process runs it.
     Cost: one superstep, h = p - 1 times the size of what `work` returns.
-    Raises FormatError, NoSuchFile, FileError, ImportError or MemoryError on all processes if `work` raised on any of
-    them; the message is that of the failing process with the lowest pid.
+    Raises FormatError, NoSuchFile, FileError, ImportError, MemoryError or LayoutError on all processes if `work` raised
+    on any of them; the message is that of the failing process with the lowest pid.
     """
     here = world()
     told = here.proc.once(lambda: _attempt(work)) if once else _attempt(work)
@@ -134,7 +135,7 @@ def replaced(
     for step in [begin, *map(turn_of, turns), finish]:
         try:
             agreed(call, step, once=True)
-        except (FileError, FormatError, ImportError, MemoryError):
+        except tuple(_KINDS.values()):
             if here.pid == 0:
                 here.proc.once(give_up)
             raise

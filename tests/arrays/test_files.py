@@ -733,6 +733,13 @@ def test_archives_of_numpy_are_read_and_equal_arrays_are_equal_files(tmp_path: P
     assert (tmp_path / "1.npz").read_bytes() == (tmp_path / "3.npz").read_bytes()
 
 
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_a_grid_that_does_not_fit_is_told_as_elsewhere(nprocs: int, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((4, 3)))
+    message = told(LayoutError, lambda path: ba.load(path, grid=(2, 2, 2)), nprocs, tmp_path / "x.npy")
+    assert "grid=(2, 2, 2) of an array of shape (4, 3)" in message
+
+
 @pytest.mark.parametrize("write", [np.savez, np.savez_compressed])
 def test_archives_are_read_alike_compressed_or_not(tmp_path: Path, write: Callable[..., None]) -> None:
     write(tmp_path / "x.npz", big=np.arange(5, dtype=">f4"))
