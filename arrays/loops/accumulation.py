@@ -2,6 +2,7 @@
 
 A loop that adds products of elements of int8 or bool to an element of float64 rounds, or wraps, each product, but not
 the sum.  So array statements choose where they run, when dtypes are known, and the sums are told their dtype.
+What a loop makes of Python's integers alone is an integer of Python's, which has no end; so it is here.
 """
 
 from __future__ import annotations
@@ -57,3 +58,22 @@ def total(module: Any, old: Any, values: Any, axes: tuple[int, ...]) -> Any:
 def product(module: Any, old: Any, values: Any, axes: tuple[int, ...]) -> Any:
     """Return the product over axes of values by which a loop multiplies an old one, as `total`."""
     return module.prod(values, axis=axes, dtype=dtype_of_sum(old, values))
+
+
+def repeated(old: Any, value: Any, count: int) -> Any:
+    """Return the sum of a value that a loop adds to an old one so many times."""
+    if not hasattr(old, "dtype") and not hasattr(value, "dtype"):
+        return value * count
+    wanted = dtype_of_sum(old, value)
+    value = value.astype(wanted) if hasattr(value, "dtype") else wanted.type(value)
+    return value * np.asarray(count).astype(wanted)[()]  # in fewer bits the count wraps, as the sums of the loop do
+
+
+def whole(made: Any, *of: Any) -> Any:
+    """Return what is made of some numbers; an integer as Python's, if all of them are Python's integers.
+
+    Collective where it is the element of a distributed array: computes it.
+    """
+    if all(type(each) is int for each in of) and getattr(made, "ndim", -1) == 0 and made.dtype.kind in "iu":
+        return int(made)
+    return made

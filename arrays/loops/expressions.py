@@ -215,7 +215,7 @@ def summed(
         return ast.IfExp(test, einsum, found)
     for name in over:
         if name not in used:
-            found = ast.BinOp(found, ast.Mult(), length(next(each for each in loops if each.name == name)))
+            found = call("_repeated", old, found, length(next(each for each in loops if each.name == name)))
     return found
 
 
@@ -297,11 +297,30 @@ def reduction(node: ast.Call, loops: Sequence[LoopRange], order: Sequence[str]) 
             value = ast.IfExp(test, value, ast.Constant(0 if name == "sum" else 1))
     every, over = [*loops, *own], [loop.name for loop in own]
     if name == "sum":
-        return summed(every, value, order, over, ast.Constant(0))
+        total = summed(every, value, order, over, ast.Constant(0))
+        return total if module or order else whole(total, value, every)
     if not set(over) <= names_in(value):
         raise LoopStays(value, f"{ast.unparse(value)} is the same in all iterations of {over[-1]}")
     found = ElementExpression(every, [*order, *over]).visit(copy.deepcopy(value))
-    return np_call(name, found, axis=_axes(len(order), len(over)))
+    found = np_call(name, found, axis=_axes(len(order), len(over)))
+    return found if module or order or name not in ("max", "min") else whole(found, value, every)
+
+
+_OF_INTEGERS = (
+    ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.BoolOp, ast.operator, ast.unaryop,
+    ast.cmpop, ast.boolop, ast.expr_context,
+)  # fmt: skip
+
+
+def whole(made: ast.expr, value: ast.expr, loops: Sequence[LoopRange], *old: ast.expr) -> ast.expr:
+    """Return what was made of the values of all iterations; as an integer of Python's, if it is one in the loop.
+
+    That depends on what other names the value has, and on the old value to which it is added.
+    """
+    if not all(isinstance(each, _OF_INTEGERS) for each in ast.walk(value)):
+        return made
+    names = sorted(names_in(value) - {loop.name for loop in loops})
+    return call("_whole", made, *old, *(ast.Name(name, ast.Load()) for name in names))
 
 
 def _axes(first: int, count: int) -> ast.expr:

@@ -80,7 +80,7 @@ def given(module: Any) -> dict[str, Any]:
     """Return what array statements call, by the names that they use: functions of a module like NumPy, and ours."""
     return {
         "_np": module, "_span": span, "_elements": elements, "_is_contraction": accumulation.is_contraction,
-        "_kept": accumulation.kept,
+        "_kept": accumulation.kept, "_repeated": accumulation.repeated, "_whole": accumulation.whole,
         "_contraction": functools.partial(accumulation.contraction, module),
         "_total": functools.partial(accumulation.total, module),
         "_product": functools.partial(accumulation.product, module),
@@ -195,6 +195,10 @@ class _Readable(ast.NodeTransformer):
             return ast.Slice(*node.args)
         if name == "_kept":
             return node.args[1]
+        if name == "_whole":
+            return node.args[0]
+        if name == "_repeated":
+            return ast.BinOp(node.args[1], ast.Mult(), node.args[2])
         if name == "_contraction":
             return self.generic_visit(np_call("einsum", *node.args[1:]))
         if name in ("_total", "_product"):

@@ -7,7 +7,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from bsp.arrays.loops.expressions import ElementExpression, call, length, np_call, sliced, summed
+from bsp.arrays.loops.expressions import ElementExpression, call, length, np_call, sliced, summed, whole
 from bsp.arrays.loops.nests import (
     ORDERLESS,
     ElementStatement,
@@ -161,5 +161,9 @@ def _scalar(
         raise LoopStays(each.node, f"{name} depends on the iteration before")
     old, over = ast.Name(name, ast.Load()), [loop.name for loop in loops]
     found = _reduced(loops, each.update, old, value, condition, [], over, old)
+    if isinstance(found, ast.BinOp):  # a sum or a product: before it meets the old value, which may be a large integer
+        found.right = whole(found.right, value, loops, old)
+    else:
+        found = whole(found, value, loops, old)
     made: ast.stmt = ast.Assign([ast.Name(name, ast.Store())], found)
     return _unless_empty(loops, over, made) if isinstance(each.update, (Largest, Smallest)) else made

@@ -175,12 +175,39 @@ def remainder_by_zero(x: Any, y: Any) -> Any:
     return y
 
 
+def a_sum_whose_power_is_large(x: Any, y: Any) -> Any:
+    s, most = 0, 0
+    for i in range(1000):
+        s += i
+        most = max(most, i)
+    return (s**8 + sum(i for i in range(1000)) ** 8 + most**8) % 1000003
+
+
+def a_product_after_a_large_number(x: Any, y: Any) -> Any:
+    s = 10**15
+    for i in range(1, 16):
+        s *= i
+    return s % 1000003
+
+
+def a_small_number_many_times(x: Any, y: Any) -> Any:
+    small = np.full(3, 200, np.uint8)
+    s = 0.0
+    for _ in range(300):
+        s += small[0]
+    for i in range(3):
+        for _ in range(300):
+            y[i] += small[i]
+    return y + s
+
+
 CASES: list[Callable[[Any, Any], Any]] = [
     beyond_the_end, assignment_beyond_the_end, generator_beyond_the_end, generator_in_a_loop_beyond_the_end,
     one_element_for_many, before_the_first, inside_by_a_condition, inside_by_an_if, descending, descending_twice,
     descending_numbers, large_powers, shifts, negative_powers, roots_of_negative_numbers, factorial, large_sum,
     large_terms, products_of_variables, divided_but_by_zero, divided_unless_by_zero, powers_in_a_generator, squares,
-    division_by_zero, remainder_by_zero,
+    division_by_zero, remainder_by_zero, a_sum_whose_power_is_large, a_product_after_a_large_number,
+    a_small_number_many_times,
 ]  # fmt: skip
 X, Y = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0]), np.arange(6.0)
 
@@ -215,7 +242,9 @@ def statements_only(case: Callable[[Any, Any], Any], monkeypatch: pytest.MonkeyP
     return all(each.parallel for each in made.loops) and all(held) and bool(held)
 
 
-@pytest.mark.parametrize("case", [divided_but_by_zero, divided_unless_by_zero, powers_in_a_generator, squares])
+@pytest.mark.parametrize(
+    "case", [divided_but_by_zero, divided_unless_by_zero, powers_in_a_generator, squares, a_small_number_many_times]
+)
 def test_what_is_safe_is_carried_out_as_array_statements(
     case: Callable[[Any, Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
