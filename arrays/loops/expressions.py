@@ -334,6 +334,7 @@ class Guard:
     `A[i]` is an element only if A has one axis: of a matrix it is a row, and a list is not computed with.  `w` is a
     number only if it has no axes.  Positions by which dependences were excluded are not counted from the end.
 
+    written : gains the names of arrays that are written, which must share no element with another one.
     positions : gains those positions, by their texts.
     extents : gains arrays, axes, and first and last positions that must be inside them; of a fixed position (True),
         which may be counted from the end, both are the same.
@@ -341,6 +342,7 @@ class Guard:
     """
 
     def __init__(self) -> None:
+        self.written: set[str] = set()
         self.positions: dict[str, ast.expr] = {}
         self.extents: dict[str, tuple[str, int, ast.expr, ast.expr, bool]] = {}
         self.integers: dict[str, ast.expr] = {}
@@ -378,7 +380,7 @@ class Guard:
         if not any((self._elements, self._numbers, self.positions, self.extents, self.integers)):
             return None
 
-        def written(uses: set[tuple[str, int]]) -> ast.expr:
+        def paired(uses: set[tuple[str, int]]) -> ast.expr:
             pairs = [ast.Tuple([ast.Name(name, ast.Load()), ast.Constant(k)], ast.Load()) for name, k in sorted(uses)]
             return ast.Tuple([*pairs], ast.Load())
 
@@ -388,5 +390,7 @@ class Guard:
         ]
         reached = ast.Tuple([*inside], ast.Load())
         integers = ast.Tuple([*self.integers.values()], ast.Load())
-        arguments = [written(self._elements), written(self._numbers), reached, integers, *self.positions.values()]
+        written = [ast.Name(name, ast.Load()) for name in sorted(self.written & {name for name, _ in self._elements})]
+        pairs = [paired(self._elements), paired(self._numbers)]
+        arguments = [*pairs, ast.Tuple([*written], ast.Load()), reached, integers, *self.positions.values()]
         return ast.Call(ast.Name("_elements", ast.Load()), arguments, [])

@@ -6,6 +6,7 @@ import ast
 import copy
 import functools
 import inspect
+import itertools
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +28,7 @@ from bsp.arrays.loops.perfect import nest
 from bsp.arrays.loops.pricing import iterations, operations
 from bsp.arrays.planning.plan import Explanation
 from bsp.arrays.procedures import node_of
+from bsp.arrays.views import overlap
 from bsp.cost.units import counted, in_seconds
 
 _GUARDS = ("_elements", "_is_contraction")
@@ -55,11 +57,12 @@ def span(start: int, stop: int, step: int = 1) -> slice:
 
 
 def elements(
-    arrays: tuple[tuple[Any, int], ...], numbers: tuple[tuple[Any, int], ...],
+    arrays: tuple[tuple[Any, int], ...], numbers: tuple[tuple[Any, int], ...], written: tuple[Any, ...],
     reached: tuple[tuple[Any, int, int, int, bool], ...], integers: tuple[tuple[int, Any], ...], *positions: Any,
 ) -> bool:  # fmt: skip
     """Return whether so many indices of arrays give elements, others are numbers, and positions not negative.
 
+    written : those of the arrays that are written; each of their names must be the only one of its elements.
     reached : arrays, axes, and the first and last positions there, which must be inside if there are any.
     integers : descriptions of integers that must have 64 bits (`integers.fit`).
     See `Guard`.
@@ -73,7 +76,17 @@ def elements(
             for array, axis, first, last, fixed in reached
         )
         and fit(integers)
+        and all(sum(shared(one, other) for other, _ in arrays) <= 1 for one in written)
     )
+
+
+def shared(one: Any, other: Any) -> bool:
+    """Return whether two arrays are one, or share elements, as views do."""
+    if one is other:
+        return True
+    if isinstance(one, Array) and isinstance(other, Array):
+        return overlap(one, other)
+    return isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and np.shares_memory(one, other)
 
 
 def given(module: Any) -> dict[str, Any]:
@@ -159,6 +172,8 @@ class Parallel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function on distributed arrays.  Collective."""
         theirs = {id(each): each for each in (*args, *kwargs.values()) if isinstance(each, np.ndarray) and each.ndim}
+        if any(shared(one, other) for one, other in itertools.combinations(theirs.values(), 2)):
+            return self.function(*args, **kwargs)  # dealt, they would be arrays of their own
         ours = {key: ba.asarray(each) for key, each in theirs.items()}
         ours_or = lambda each: ours.get(id(each), each)  # noqa: E731
         before = {key: node_of(array) for key, array in ours.items()}

@@ -77,11 +77,11 @@ def _extent(loops: Sequence[LoopRange], node: ast.Subscript, guard: Guard, maske
     names = [loop.name for loop in loops]
     for axis, index in enumerate(found.indices):
         if not names_in(index) & {*names}:
-            if not masked:
-                continue  # the statement indexes with it as the loop does
             if any(isinstance(each, (ast.Subscript, ast.Call)) for each in ast.walk(index)) and "len(" not in (
                 ast.unparse(index)
             ):
+                if not masked:
+                    continue  # the statement indexes with it as the loop does, if that has iterations
                 raise LoopStays(node, f"index {ast.unparse(index)} is not known beside a triangle")
             guard.extents[f"{found.array} {axis} {ast.unparse(index)}"] = (found.array, axis, index, index, True)
             continue

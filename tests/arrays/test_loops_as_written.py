@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from thinning import examples
 
 import bsp
+import bsp.arrays as ba
 from bsp.arrays.loops import parallel
 from bsp.arrays.loops.functions import elements
 from bsp.arrays.loops.integers import fit
@@ -175,6 +176,20 @@ def remainder_by_zero(x: Any, y: Any) -> Any:
     return y
 
 
+def one_array_by_two_names(x: Any, y: Any) -> Any:
+    y = x
+    for i in range(6):
+        y[i] = y[i] + x[5 - i]
+    return x
+
+
+def a_view_and_its_array(x: Any, y: Any) -> Any:
+    y = x[1:]
+    for i in range(5):
+        y[i] = x[i] + 1
+    return x
+
+
 def a_sum_whose_power_is_large(x: Any, y: Any) -> Any:
     s, most = 0, 0
     for i in range(1000):
@@ -201,13 +216,22 @@ def a_small_number_many_times(x: Any, y: Any) -> Any:
     return y + s
 
 
+def beyond_the_end_in_no_iteration(x: Any, y: Any) -> Any:
+    for k in range(6):
+        for j in range(k + 1, 6):
+            y[j] -= x[k + 1]
+    for j in range(6, 6):
+        y[j] = x[6]
+    return y
+
+
 CASES: list[Callable[[Any, Any], Any]] = [
     beyond_the_end, assignment_beyond_the_end, generator_beyond_the_end, generator_in_a_loop_beyond_the_end,
     one_element_for_many, before_the_first, inside_by_a_condition, inside_by_an_if, descending, descending_twice,
     descending_numbers, large_powers, shifts, negative_powers, roots_of_negative_numbers, factorial, large_sum,
     large_terms, products_of_variables, divided_but_by_zero, divided_unless_by_zero, powers_in_a_generator, squares,
-    division_by_zero, remainder_by_zero, a_sum_whose_power_is_large, a_product_after_a_large_number,
-    a_small_number_many_times,
+    division_by_zero, remainder_by_zero, one_array_by_two_names, a_view_and_its_array, a_sum_whose_power_is_large,
+    a_product_after_a_large_number, a_small_number_many_times, beyond_the_end_in_no_iteration,
 ]  # fmt: skip
 X, Y = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0]), np.arange(6.0)
 
@@ -231,6 +255,22 @@ def test_python_decides_what_a_loop_computes(case: Callable[[Any, Any], Any], p:
             assert found is expected
         else:
             np.testing.assert_allclose(np.asarray(found, float), np.asarray(expected, float), rtol=1e-14)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("kind", [np.asarray, ba.asarray])
+def test_two_arguments_that_share_elements_are_as_in_the_loop(kind: Callable[[Any], Any], turned: bool) -> None:
+    def shift(x: Any, y: Any) -> None:
+        for i in range(5):
+            y[i + 1] = x[i] + 1
+
+    def shared(function: Callable[[Any, Any], None], kind: Callable[[Any], Any]) -> list[float]:
+        x = kind(np.arange(6.0))
+        function(x, x[::-1] if turned else x)
+        return np.asarray(x).tolist()
+
+    wanted = shared(shift, np.asarray)
+    assert bsp.run(lambda proc: shared(parallel(shift), kind), nprocs=3) == [wanted] * 3
 
 
 def statements_only(case: Callable[[Any, Any], Any], monkeypatch: pytest.MonkeyPatch) -> bool:
