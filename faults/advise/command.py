@@ -28,6 +28,7 @@ from bsp.faults.advise.models import break_even_predictability
 from bsp.faults.advise.plans import MOST_CLONES, Option, PlannedJob, Way, ways
 
 AVAILABILITY = 0.9999  # the default target
+_CENTURY = 3e9  # seconds
 _RELAUNCH, _RELAUNCH_HOST = 1.0, 3.0  # seconds until the clones of a lost element, of a lost host, are replaced
 FLOOR_SECONDS = 0.05  # the runtime counts a shorter MinTime as this
 
@@ -50,6 +51,11 @@ class Advice:
         """True if the advice is to clone."""
         return self.choice.way == "clone"
 
+    @property
+    def never(self) -> bool:
+        """True if even the plan that is chosen is expected to take more than a century."""
+        return self.choice.seconds >= _CENTURY
+
     def plan(self, way: Way) -> Option | None:
         """Return the cheapest plan of that way, or None if there is none."""
         return next((plan for plan in self.plans if plan.way == way), None)
@@ -57,6 +63,8 @@ class Advice:
     def headline(self) -> str:
         """Return the advice in one line, with the options to give to bsprun."""
         choice = self.choice
+        if self.never:
+            return "do not run it so: give it shorter rounds, fewer processes, or a steadier machine"
         if choice.way == "clone":
             limit = "" if choice.tail_limit is None else f" --tail-limit {choice.tail_limit:.3g}"
             vertical = "" if choice.vertical == 1 else f" --vertical {choice.vertical}"
@@ -67,6 +75,8 @@ class Advice:
 
     def reason(self) -> str:
         """Return in one line why this plan was chosen: whether it meets the target, and what that costs."""
+        if self.never:
+            return "none of these ways is expected to end within a century"
         best, rest = ("fastest", "takes") if self.job.elements is not None else ("cheapest", "costs")
         if not self.target:
             return f"the {best} way; there is no target"
@@ -287,7 +297,7 @@ def _number(value: float) -> str:
 
 def _time(seconds: float) -> str:
     """Return seconds in a readable unit, or "never" for more than a century."""
-    return in_seconds(seconds) if seconds < 3e9 else "never"
+    return in_seconds(seconds) if seconds < _CENTURY else "never"
 
 
 def _listed(lines: Iterable[str]) -> Iterator[str]:

@@ -236,6 +236,14 @@ def test_json_says_the_same_and_holds_no_infinity() -> None:
     assert "never" in found.text() and "no crashes, for want of an MTBF" in found.text()
 
 
+@pytest.mark.parametrize("availability", [0, 0.9999])
+def test_a_job_that_no_way_ends_is_not_recommended(availability: float) -> None:
+    found = advise(64, 1000, 1.0, mtbf_hours=100, D=0.1, availability=availability)
+    assert found.headline().startswith("do not run it so")
+    assert found.reason() == "none of these ways is expected to end within a century"
+    assert not advise(64, 1000, 1.0, mtbf_hours=100, D=0.3, availability=availability).never
+
+
 # -------------------------------------------------------------------------------- the command
 
 
