@@ -6,6 +6,7 @@ still be read after a mistake was found.
 
 from __future__ import annotations
 
+import importlib
 import linecache
 import opcode
 import os
@@ -18,6 +19,7 @@ from functools import lru_cache
 from types import CodeType, FrameType, ModuleType, TracebackType
 
 _OPERATORS = os.path.join("numpy", "lib", "mixins.py")  # frames of operators on arrays that are not NumPy's own
+_IMPORTS = "<frozen importlib", importlib.__file__  # frames of Python's own imports
 _here = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -113,11 +115,12 @@ def here() -> SourceLine:
 
 
 def traceback_of(error: BaseException) -> str:
-    """Return the traceback of an exception without this package's own frames, which only obscure the user's."""
+    """Return the traceback of an exception without the frames of this package and of imports, which obscure others."""
     told: traceback.TracebackException | None = traceback.TracebackException.from_exception(error)
     text = told
     while told is not None:
-        told.stack = traceback.StackSummary.from_list([f for f in told.stack if not is_ours(f.filename)])
+        kept = [f for f in told.stack if not (is_ours(f.filename) or f.filename.startswith(_IMPORTS))]
+        told.stack = traceback.StackSummary.from_list(kept)
         told = told.__cause__ or told.__context__
     return "".join(text.format()) if text is not None else ""
 

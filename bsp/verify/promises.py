@@ -16,6 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from bsp.errors import BspError
+from bsp.source import traceback_of
 from bsp.verify.equivalence import Equivalence, Program, equivalent
 
 
@@ -51,6 +53,10 @@ def spec(specification: Callable[..., Any], **options: Any) -> Callable[[Program
     return decorated
 
 
+class NotImported(BspError):
+    """A file with promises raises an exception when it is imported, or is no Python."""
+
+
 def promises_of(path: str) -> dict[str, Promise]:
     """Return the promises of a Python file, by name, in the order of the file."""
     where = Path(path).resolve()
@@ -60,6 +66,10 @@ def promises_of(path: str) -> dict[str, Promise]:
     module = importlib.util.module_from_spec(made)
     sys.modules[made.name] = module
     sys.path.insert(0, str(where.parent))
-    made.loader.exec_module(module)
+    where.open().close()  # a file that is not there is another error than one that is not there for its imports
+    try:
+        made.loader.exec_module(module)
+    except Exception as error:
+        raise NotImported(f"{path} cannot be imported\n{traceback_of(error).rstrip()}") from error
     found = {name: getattr(value, "promise", None) for name, value in vars(module).items()}
     return {name: promise for name, promise in found.items() if isinstance(promise, Promise)}

@@ -31,7 +31,7 @@ def refines(
     invariant : of objects of `ours`.
     same : whether two plain values are the same; by default as NumPy compares arrays, exactly.
     Raises Counterexample naming the method, the state and the arguments.  An exception of a method counts as its
-    result: both must raise the same type.
+    result: both must raise the same type.  Raises ValueError if there is no call to compare.
     """
     equal = same or _equal
     methods = dict(calls) if calls is not None else {name: [()] for name in _without_arguments(twin)}
@@ -49,6 +49,8 @@ def refines(
                                          [state, args], mine, theirs)  # fmt: skip
                 _kept(ours, objects[0], unbox[0], invariant, state, name, args, equal, unbox[1](objects[1]))
                 compared += 1
+    if not compared:
+        raise ValueError(f"refines: there is nothing to compare {ours.__name__} for: give states, and calls of methods")
     return compared
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+import traceback
 
 import numpy as np
+import pytest
 
-from bsp.source import SourceLine, assigned_name, here, user_line
+from bsp.source import SourceLine, assigned_name, here, traceback_of, user_line
 
 
 def test_a_source_line_is_the_users_and_names_what_it_assigns() -> None:
@@ -34,3 +37,11 @@ def test_a_line_of_numpy_is_not_the_users() -> None:
     asked = Asked()
     np.sum(asked)  # type: ignore[call-overload]
     assert asked.line[0] == __file__
+
+
+def test_a_traceback_of_an_import_has_the_users_lines_alone() -> None:
+    with pytest.raises(ModuleNotFoundError) as caught:
+        importlib.import_module("not_installed.at_all")
+    assert len(traceback.extract_tb(caught.value.__traceback__)) > 1
+    lines = [line for line in traceback_of(caught.value).splitlines() if line.startswith("  File")]
+    assert len(lines) == 1 and __file__ in lines[0]

@@ -482,6 +482,13 @@ def refined(ours: type) -> int:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("without", [{"states": []}, {"states": [(1, 2)], "calls": {}}])
+def test_a_refinement_that_compares_nothing_is_refused(without: dict[str, Any]) -> None:
+    both = {"box": (lambda s: Pair(*s), lambda s: Plain(*s)), "unbox": (lambda o: (o.x, o.y), lambda o: (o.x, o.y))}
+    with pytest.raises(ValueError, match=r"^refines: there is nothing to compare Pair for: give states"):
+        verify.refines(Pair, Plain, **both, **without)
+
+
 def test_the_packages_of_the_thesis() -> None:
     assert refined(Pair) == 25 * 4
     with pytest.raises(verify.Counterexample, match=r"Forgetful.product\(0,\) from the state .* breaks the invariant"):
@@ -600,6 +607,24 @@ def test_the_command(tmp_path: Path) -> None:
     nothing = command(str(bad))
     assert nothing.returncode == 2
     assert "no function here is decorated" in nothing.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("def f(:\n", "SyntaxError: invalid syntax"),
+        ("import bsp\nraise OSError(2, 'gone', 'data')\n", "FileNotFoundError: [Errno 2] gone: 'data'"),
+        ("import not_installed\n", "ModuleNotFoundError: No module named 'not_installed'"),
+    ],
+)
+def test_the_command_shows_where_a_file_fails(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "wrong.py"
+    file.write_text(text)
+    found = command(str(file))
+    assert found.returncode == 2
+    lines = found.stderr.splitlines()
+    assert lines[0] == f"bsp verify: error: {file} cannot be imported" and lines[-1] == told
+    assert [line.split('"')[1] for line in lines if line.startswith("  File")] == [str(file)]
 
 
 def test_the_command_reports_each_function_on_its_own(tmp_path: Path) -> None:
