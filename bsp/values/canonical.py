@@ -69,6 +69,7 @@ class _Canonical(_PythonPickler):
 
 
 _NEVER_REFERRED_TO = {int, float, bool, type(None), list, dict, set, np.ndarray}
+_ABSENT: dict[str, Any] = {"_fill_value": None, "_mask": np.ma.nomask}  # of a masked array
 _BY_REPR = {"datetime", "decimal", "fractions", "uuid"}  # modules of types whose repr holds the whole value
 
 
@@ -102,6 +103,20 @@ def _save_array(pickler: _Canonical, value: np.ndarray) -> None:
     pickler.save_reduce(*value.__reduce_ex__(5 if value.nbytes > 1 else 4), obj=value)
 
 
+def _save_masked(pickler: _Canonical, value: Any) -> None:
+    """Pickle a masked array as it is: NumPy's own pickle gives it a mask and a value to fill it with."""
+    absent = [name for name, default in _ABSENT.items() if getattr(value, name) is default]
+    pickler.save_reduce(_masked, (*value.__reduce__(), absent), obj=value)
+
+
+def _masked(function: Any, arguments: Any, state: Any, absent: list[str]) -> Any:
+    array = function(*arguments)
+    array.__setstate__(state)
+    for name in absent:
+        setattr(array, name, _ABSENT[name])
+    return array
+
+
 def _save_set(pickler: _Canonical, value: set[Any]) -> None:
     """Pickle a set in the order of its elements' pickles: its own order depends on hashes and history (D6)."""
     pickler.save_reduce(set, (sorted(value, key=pickled),), obj=value)
@@ -113,5 +128,6 @@ def _save_frozenset(pickler: _Canonical, value: frozenset[Any]) -> None:
 
 
 _Canonical.dispatch[np.ndarray] = _save_array
+_Canonical.dispatch[np.ma.MaskedArray] = _save_masked
 _Canonical.dispatch[set] = _save_set
 _Canonical.dispatch[frozenset] = _save_frozenset

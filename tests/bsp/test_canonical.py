@@ -77,6 +77,17 @@ def test_arrays_that_have_been_moved_share_their_dtype_with_new_ones() -> None:
     assert pickled([moved, np.zeros(3)]) == pickled([np.arange(3.0), np.zeros(3)])
 
 
+def test_masked_arrays_that_have_been_moved() -> None:
+    """NumPy gives each that it reads from a pickle a value to fill it with, which results of it inherit."""
+    pairs = np.zeros(2, [("a", "i4"), ("b", "f8")])
+    arrays = [np.ma.array([1, 2], mask=[0, 1]), np.ma.array([1.5], fill_value=7), np.ma.array([]), np.ma.array(pairs)]
+    for value in arrays:
+        moved = pickle.loads(pickled(value))
+        assert pickled(moved) == pickled(value) and repr(moved) == repr(value)
+        if value.dtype.names is None:
+            assert repr(moved + 0.5) == repr(value + 0.5) and moved.mask.tolist() == value.mask.tolist()
+
+
 def test_mutable_objects_keep_their_identity() -> None:
     shared: list[int] = []
     assert pickled([shared, shared]) != pickled([[], []])
