@@ -44,7 +44,7 @@ from pathlib import Path
 from typing import Any
 
 from bsp.faults.checkpoints.archive import Block
-from bsp.faults.checkpoints.key import VARIABLE, Key
+from bsp.faults.checkpoints.key import VARIABLE, Key, regular
 from bsp.faults.checkpoints.ownership import exposed
 from bsp.faults.errors import CheckpointError
 
@@ -135,7 +135,7 @@ def opened(inside: Path, part: PartFile) -> Iterator[HashedFile]:
     """
     path = inside / part.file
     try:
-        file = path.open("rb", buffering=0)
+        file = regular(path)
     except FileNotFoundError:
         raise CheckpointError(f"{part.file} (bundle {part.bundle}) is missing") from None
     with file:
@@ -307,8 +307,8 @@ def needs_key(folder: Path) -> bool:
     """
     with contextlib.suppress(OSError):
         for _, name in _checkpoints(folder):
-            with contextlib.suppress(OSError):
-                if _SEAL.search((folder / name / MANIFEST).read_bytes()):
+            with contextlib.suppress(OSError, CheckpointError), regular(folder / name / MANIFEST) as file:
+                if _SEAL.search(file.readall()):
                     return True
     return False
 
@@ -337,7 +337,8 @@ def _read_manifest(inside: Path, key: Key) -> dict[str, Any]:
     The seal is verified before the JSON is parsed.  Raises CheckpointError with the reason to refuse it.
     """
     try:
-        text = (inside / MANIFEST).read_bytes()
+        with regular(inside / MANIFEST) as file:
+            text = file.readall()
     except FileNotFoundError:
         raise CheckpointError(f"incomplete: it has no {MANIFEST}, so the job ended while it was written") from None
     sealed = _SEAL.search(text)

@@ -16,6 +16,7 @@ import hmac
 import os
 import secrets
 import stat
+from io import FileIO
 from pathlib import Path
 
 from bsp.faults.checkpoints.ownership import exposed
@@ -109,12 +110,21 @@ def _make(path: Path) -> None:
         partial.unlink()
 
 
+def regular(path: Path) -> FileIO:
+    """Open a file for reading, unbuffered.  Raises CheckpointError for a pipe or a device; does not wait for it."""
+    file = FileIO(str(path), opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise CheckpointError(f"{path} is no regular file")
+
+
 def _read(path: Path) -> bytes:
     """Return the key in the file.  Raises CheckpointError unless only the user can read and write it."""
-    with path.open("rb") as file:
+    with regular(path) as file:
         found = os.fstat(file.fileno())
         mode = stat.S_IMODE(found.st_mode)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+        if found.st_uid != os.geteuid():
             raise CheckpointError(f"the key {path} is not a file of yours: remove it, and a new one is made")
         if mode & 0o077:
             raise CheckpointError(

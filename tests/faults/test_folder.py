@@ -36,6 +36,7 @@ from bsp.faults.checkpoints.folder import (
     last_of,
     latest,
     name_at,
+    needs_key,
     newest_job,
     opened,
     write_part,
@@ -295,6 +296,19 @@ def test_a_file_that_cannot_be_read_is_refused_with_the_systems_words(tmp_path: 
     checkpoint, said = last(tmp_path)
     assert_is(checkpoint, 1)
     assert said == [f"checkpoint-000002 refused: [Errno 21] Is a directory: '{path}'"]
+
+
+@pytest.mark.parametrize("which", ["part", "manifest"])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, which: str) -> None:
+    write(tmp_path, 1)
+    write(tmp_path, 2)
+    path = part_of(tmp_path, 2, 0) if which == "part" else tmp_path / name_at(2) / MANIFEST
+    path.unlink()
+    os.mkfifo(path)
+    assert needs_key(tmp_path)
+    checkpoint, said = last(tmp_path)
+    assert_is(checkpoint, 1)
+    assert said == [f"checkpoint-000002 refused: {path} is no regular file"]
 
 
 # --------------------------------------------------------------------------------------- what others have made
