@@ -44,7 +44,7 @@ def complete(
     most : candidates at most.
     Results are compared exactly.  An exception refutes a candidate.  `repeat` takes the least number of times.
     Raises NoCompletion, with the example that the last candidates did not compute; ValueError if there are no inputs;
-    TypeError for a sketch that is a lambda.
+    TypeError for a sketch that is a lambda, and for inputs that are no tuples.
     """
     began, tried = time.perf_counter(), 0
     check: _Plain | _Parallel
@@ -66,7 +66,11 @@ class _Plain:
     """The check of a plain function on all inputs."""
 
     def __init__(self, specification: Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> None:
-        self.pairs = [(args, specification(*copy.deepcopy(args))) for args in inputs]
+        self.pairs = []
+        for args in inputs:
+            if not isinstance(args, (tuple, list)):
+                raise TypeError(f"complete: inputs holds {args!r:.80}; each is a tuple of the arguments, such as (1,)")
+            self.pairs.append((args, specification(*copy.deepcopy(args))))
         if not self.pairs:
             raise ValueError("complete: inputs is empty; any candidate would do")
 

@@ -27,6 +27,11 @@ def test_a_search_without_inputs_is_refused() -> None:
         sketch.complete(linear, lambda: 1, nprocs=())
 
 
+def test_inputs_that_are_no_tuples_are_named() -> None:
+    with pytest.raises(TypeError, match=r"^complete: inputs holds 3; each is a tuple of the arguments, such as \(1,\)"):
+        sketch.complete(linear, lambda x: 2 * x + 1, inputs=[(1,), 3])  # type: ignore[list-item]
+
+
 def test_a_sketch_that_is_a_lambda_is_refused() -> None:
     wrong = r"^<lambda>: its source is needed: a function that `def` makes"
     with pytest.raises(TypeError, match=wrong):
