@@ -328,21 +328,32 @@ def _axes(first: int, count: int) -> ast.expr:
     return ast.Tuple([ast.Constant(first + k) for k in range(count)], ast.Load())
 
 
+def _array_of(node: ast.expr) -> str:
+    """Return the name of the array of an element; "" if it has none."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 class Guard:
     """The test, where a program runs, that array statements do there what its loops do.
 
     `A[i]` is an element only if A has one axis: of a matrix it is a row, and a list is not computed with.  `w` is a
     number only if it has no axes.  Positions by which dependences were excluded are not counted from the end.
 
-    written : gains the names of arrays that are written, which must share no element with another one.
+    node : the loop; arrays that it writes must share no element with another one that it uses.
     positions : gains those positions, by their texts.
     extents : gains arrays, axes, and first and last positions that must be inside them; of a fixed position (True),
         which may be counted from the end, both are the same.
     integers : gains descriptions of integers that must have 64 bits (`integers`), by their texts.
     """
 
-    def __init__(self) -> None:
-        self.written: set[str] = set()
+    def __init__(self, node: ast.For | None = None) -> None:
+        uses = [each for each in ast.walk(node or ast.Pass()) if isinstance(each, (ast.Subscript, ast.Name))]
+        set_here = {each.id for each in uses if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+        found = [(_array_of(each), each.ctx) for each in uses if isinstance(each, ast.Subscript)]
+        self._used = {name for name, _ in found} - {"", *set_here}
+        self._written = {name for name, how in found if isinstance(how, ast.Store)} & self._used
         self.positions: dict[str, ast.expr] = {}
         self.extents: dict[str, tuple[str, int, ast.expr, ast.expr, bool]] = {}
         self.integers: dict[str, ast.expr] = {}
@@ -390,7 +401,8 @@ class Guard:
         ]
         reached = ast.Tuple([*inside], ast.Load())
         integers = ast.Tuple([*self.integers.values()], ast.Load())
-        written = [ast.Name(name, ast.Load()) for name in sorted(self.written & {name for name, _ in self._elements})]
-        pairs = [paired(self._elements), paired(self._numbers)]
-        arguments = [*pairs, ast.Tuple([*written], ast.Load()), reached, integers, *self.positions.values()]
+        names = [ast.Tuple([ast.Name(name, ast.Load()) for name in sorted(each)], ast.Load())
+                 for each in (self._written, self._used)]  # fmt: skip
+        arguments = [paired(self._elements), paired(self._numbers), *names, reached, integers]
+        arguments += self.positions.values()
         return ast.Call(ast.Name("_elements", ast.Load()), arguments, [])

@@ -58,11 +58,12 @@ def span(start: int, stop: int, step: int = 1) -> slice:
 
 def elements(
     arrays: tuple[tuple[Any, int], ...], numbers: tuple[tuple[Any, int], ...], written: tuple[Any, ...],
+    used: tuple[Any, ...],
     reached: tuple[tuple[Any, int, int, int, bool], ...], integers: tuple[tuple[int, Any], ...], *positions: Any,
 ) -> bool:  # fmt: skip
     """Return whether so many indices of arrays give elements, others are numbers, and positions not negative.
 
-    written : those of the arrays that are written; each of their names must be the only one of its elements.
+    written, used : arrays that the loop writes, and all that it uses; these may not share elements with those.
     reached : arrays, axes, and the first and last positions there, which must be inside if there are any.
     integers : descriptions of integers that must have 64 bits (`integers.fit`).
     See `Guard`.
@@ -76,7 +77,7 @@ def elements(
             for array, axis, first, last, fixed in reached
         )
         and fit(integers)
-        and all(sum(shared(one, other) for other, _ in arrays) <= 1 for one in written)
+        and all(sum(shared(one, other) for other in used) <= 1 for one in written)
     )
 
 
@@ -301,7 +302,7 @@ def _comprehensions(node: ast.stmt, reports: list[LoopReport], offset: int) -> N
 
 def _loop(node: ast.For, around: ast.AST, reports: list[LoopReport], offset: int) -> list[ast.stmt]:
     """Return what takes the place of a loop: array statements; or the loop itself, with those inside it."""
-    guard = Guard()
+    guard = Guard(node)
     line = node.lineno + offset
     try:
         made = _nest_or_parts(node, around, guard)
@@ -325,7 +326,7 @@ def _loop(node: ast.For, around: ast.AST, reports: list[LoopReport], offset: int
     test = guard.test()
     if test is not None:
         found = [ast.If(test, found or [ast.Pass()], [node])]
-    return [ast.copy_location(each, node) for each in found]
+    return [ast.copy_location(each, node) for each in found or [ast.Pass()]]
 
 
 def _nest_or_parts(node: ast.For, around: ast.AST, guard: Guard) -> Sequence[ast.stmt | Staying]:

@@ -70,8 +70,6 @@ def carried_out(loops: list[LoopRange], statements: Sequence[ElementStatement], 
         guard.integers |= within.integers
         for each in whole:
             target = each.target if isinstance(each.target, ast.Subscript) else None
-            if target is not None:
-                guard.written.add(written_name(each))
             for part in (target, each.condition, None if target is None and each.update is None else each.value):
                 if part is not None:
                     guard.add(part, names)

@@ -190,6 +190,22 @@ def a_view_and_its_array(x: Any, y: Any) -> Any:
     return x
 
 
+def a_view_that_another_part_reads(x: Any, y: Any) -> Any:
+    y = x[1:]
+    s = 1.0
+    for i in range(5):
+        s = s / 2 + x[i]
+        y[i] = 1.0
+    return x + s
+
+
+def loops_of_nothing(x: Any, y: Any) -> Any:
+    for i in range(3):  # noqa: B007 - used below
+        for _ in range(3):
+            pass
+    return y + i
+
+
 def a_sum_whose_power_is_large(x: Any, y: Any) -> Any:
     s, most = 0, 0
     for i in range(1000):
@@ -230,7 +246,8 @@ CASES: list[Callable[[Any, Any], Any]] = [
     one_element_for_many, before_the_first, inside_by_a_condition, inside_by_an_if, descending, descending_twice,
     descending_numbers, large_powers, shifts, negative_powers, roots_of_negative_numbers, factorial, large_sum,
     large_terms, products_of_variables, divided_but_by_zero, divided_unless_by_zero, powers_in_a_generator, squares,
-    division_by_zero, remainder_by_zero, one_array_by_two_names, a_view_and_its_array, a_sum_whose_power_is_large,
+    division_by_zero, remainder_by_zero, one_array_by_two_names, a_view_and_its_array,
+    a_view_that_another_part_reads, loops_of_nothing, a_sum_whose_power_is_large,
     a_product_after_a_large_number, a_small_number_many_times, beyond_the_end_in_no_iteration,
 ]  # fmt: skip
 X, Y = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0]), np.arange(6.0)
