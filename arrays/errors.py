@@ -29,6 +29,10 @@ class RecomputedWarning(UserWarning):
     """A loop computes twice, in each round, an array that it carries to the next; persist() avoids it."""
 
 
+class LoopWarning(UserWarning):
+    """A loop is carried out as it is written, element by element of distributed arrays; the text says why."""
+
+
 class ComprehensionError(ArrayError, ValueError):
     """A mistake in a comprehension; the message has a caret under it."""
 

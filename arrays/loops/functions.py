@@ -17,7 +17,9 @@ import numpy as np
 
 import bsp.arrays as ba
 from bsp.arrays.array import Array
+from bsp.arrays.errors import LoopWarning
 from bsp.arrays.execution.world import world
+from bsp.arrays.gathering import warned
 from bsp.arrays.loops import accumulation
 from bsp.arrays.loops.distribution import Staying, distributed
 from bsp.arrays.loops.expressions import Guard, np_call
@@ -66,19 +68,23 @@ def elements(
     written, used : arrays that the loop writes, and all that it uses; these may not share elements with those.
     reached : arrays, axes, and the first and last positions there, which must be inside if there are any.
     integers : descriptions of integers that must have 64 bits (`integers.fit`).
-    See `Guard`.
+    Warns where the loop itself would take a distributed array by its elements.  See `Guard`.
     """
-    return (
-        all(getattr(each, "ndim", -1) == count for each, count in arrays)
-        and all(getattr(each, "ndim", count) == count for each, count in numbers)
-        and all(each >= 0 for each in positions)
-        and all(
-            first > last or (-array.shape[axis] if fixed else 0) <= first <= last < array.shape[axis]
-            for array, axis, first, last, fixed in reached
-        )
-        and fit(integers)
-        and all(sum(shared(one, other) for other in used) <= 1 for one in written)
-    )
+    if not all(getattr(each, "ndim", -1) == count for each, count in arrays):
+        return False
+    if not all(getattr(each, "ndim", count) == count for each, count in numbers) or not fit(integers):
+        return False
+    why = ""
+    if any(each < 0 for each in positions) or any(
+        first <= last and not (-array.shape[axis] if fixed else 0) <= first <= last < array.shape[axis]
+        for array, axis, first, last, fixed in reached
+    ):
+        why = "it reaches positions before the first element of an array, or behind the last"
+    elif any(sum(shared(one, other) for other in used) > 1 for one in written):
+        why = "an array that it writes shares elements with another one that it uses; a copy() would not"
+    if why and any(isinstance(each, Array) for each in (*used, *(array for array, _ in arrays))):
+        warned(f"this loop is carried out as it is written, element by element: {why}", LoopWarning)
+    return not why
 
 
 def shared(one: Any, other: Any) -> bool:

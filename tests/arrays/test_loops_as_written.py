@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,12 @@ from thinning import examples
 
 import bsp
 import bsp.arrays as ba
+from bsp.arrays.errors import LoopWarning
 from bsp.arrays.loops import parallel
 from bsp.arrays.loops.functions import elements
 from bsp.arrays.loops.integers import fit
+
+pytestmark = pytest.mark.filterwarnings("ignore::bsp.arrays.errors.LoopWarning")
 
 BSPRUN = os.path.join(os.path.dirname(sys.executable), "bsprun")
 
@@ -288,6 +292,36 @@ def test_two_arguments_that_share_elements_are_as_in_the_loop(kind: Callable[[An
 
     wanted = shared(shift, np.asarray)
     assert bsp.run(lambda proc: shared(parallel(shift), kind), nprocs=3) == [wanted] * 3
+
+
+def before_the_first_of(x: Any) -> None:
+    y = x.copy()
+    for i in range(5):
+        y[i] = x[i - 1]
+
+
+def of_its_own_view(x: Any) -> None:
+    y = x[::-1]
+    for i in range(5):
+        y[i] = x[i] + 1
+
+
+@pytest.mark.parametrize(("case", "why"), [
+    (before_the_first_of, "reaches positions before the first element"), (of_its_own_view, "shares elements with"),
+])  # fmt: skip
+@pytest.mark.parametrize("p", [1, 3])
+def test_a_loop_that_takes_dealt_elements_one_by_one_says_why(case: Callable[[Any], None], why: str, p: int) -> None:
+    def main(proc: bsp.Process) -> list[tuple[str, int]]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            parallel(case)(ba.arange(6.0))
+        return [(str(each.message), each.lineno) for each in caught if each.category is LoopWarning]
+
+    first = case.__code__.co_firstlineno
+    for ((text, line),) in bsp.run(main, nprocs=p):
+        assert text.startswith("this loop is carried out as it is written, element by element: ")
+        assert why in text
+        assert first < line <= first + 2
 
 
 def statements_only(case: Callable[[Any, Any], Any], monkeypatch: pytest.MonkeyPatch) -> bool:
