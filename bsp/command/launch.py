@@ -32,6 +32,9 @@ from bsp.hosts.processes import GRACE, end
 BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 MOST_ELEMENTS_A_CORE = 64
 ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)  # by which somebody asks a job to end
+# Open MPI names a job's files after its launcher's pid and leaves them behind when it is killed: a later launcher of
+# that pid would find them in its way and not start.  So they are in a folder of the job, which is removed with it
+_FOLDER_OF_MPI = "PRTE_MCA_prte_tmpdir_base"
 _LAST_WORDS = 10.0  # seconds that elements have to say the rest when the job has failed
 
 
@@ -155,10 +158,8 @@ def one_pass(job: Launch, hash_seed: str | None = None, **settings: Any) -> Outc
         environment = os.environ | job.environment()
         if hash_seed is not None:
             environment["PYTHONHASHSEED"] = hash_seed
-        # Open MPI names a job's files after its launcher's pid and leaves them behind when it is killed: a later
-        # launcher of that pid would find them in its way and not start
-        environment.setdefault("PRTE_MCA_prte_tmpdir_base", folder)
         if job.local:
+            environment.setdefault(_FOLDER_OF_MPI, folder)
             return _here(job, folder, environment, settings)
         return _on_hosts(job, folder, environment, settings)
 
@@ -184,6 +185,7 @@ def _on_hosts(job: Launch, folder: str, environment: dict[str, str], settings: d
         if networks:
             environment.setdefault("OMPI_MCA_btl_tcp_if_include", ",".join(networks))
             environment.setdefault("PRTE_MCA_prte_if_include", ",".join(networks))
+        environment.setdefault(_FOLDER_OF_MPI, links.folder)  # one that each host's daemon removes
         command = job.command(lifeline=links.folder, **settings)
         for here, name in _carried(job, settings).items():
             command = [word.replace(here, f"{links.folder}/{name}") for word in command]

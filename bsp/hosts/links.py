@@ -14,6 +14,7 @@ import os
 import secrets
 import selectors
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -315,6 +316,7 @@ class Links:
                 link.process.communicate()
         for connection in (self._listener, *self._asked.values()):
             connection.close()
+        shutil.rmtree(self.folder, ignore_errors=True)  # MPI's launcher makes it here, too, where no element runs
         self._selector.close()
 
     # --------------------------------------------------------------------------- messages

@@ -199,3 +199,14 @@ def test_a_host_that_is_lost_ends_the_job(hosts: Cluster, script: Callable[[str]
     pids = "0-1" if which == "h1" else "4-5"
     assert said.startswith(f"bsprun: error: host {which} with processes {pids} ")
     assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("places", [ALL, "h2:2,h3:2"])  # with bsprun's own host, and without
+def test_no_folder_is_left_on_any_host(hosts: Cluster, script: Callable[[str], str], places: str) -> None:
+    def folders() -> set[tuple[str, str]]:
+        listed = {host.name: host.run(["ls", "/tmp"]).stdout.split() for host in hosts.hosts}
+        return {(host, name) for host, names in listed.items() for name in names if name.startswith("bsprun-")}
+
+    before = folders()  # a bsprun that was killed leaves its own
+    assert hosts["h1"].run(["bsprun", "-p", "4", "--hosts", places, script(RING)]).returncode == 0
+    assert folders() == before
