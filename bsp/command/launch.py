@@ -338,6 +338,12 @@ def _obituary(job: Launch, desk: Desk | Links, element: int, code: int) -> str:
     return f"element {element} ({whose}){where} {how}{turn}"
 
 
+def asked() -> tuple[signal.Signals, ...]:
+    """Return the signals of `ASKED`, without SIGHUP if it is ignored here, as `nohup` arranges."""
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return tuple(number for number in ASKED if not (ignored and number == signal.SIGHUP))
+
+
 def _is_open(descriptor: int) -> bool:
     try:
         os.fstat(descriptor)
@@ -349,10 +355,13 @@ def _is_open(descriptor: int) -> bool:
 def _depend() -> None:
     """Arrange that this process dies with its parent, to which a terminal's SIGQUIT is left.
 
-    MPI's launcher would die of it, and leave its shared memory behind.
+    MPI's launcher would die of it, and leave its shared memory behind.  It would also end the job at a SIGHUP that
+    `nohup` has us ignore, so it gets a process group of its own then.
     """
     die_with_parent()
     signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        os.setpgid(0, 0)
 
 
 def _watch(
@@ -369,7 +378,7 @@ def _watch(
 
     # only the main thread may watch signals; bsp.run may be called from another one
     main = threading.current_thread() is threading.main_thread()
-    watched = ASKED if main else ()
+    watched = asked() if main else ()
     kept = {number: signal.signal(number, forward) for number in watched}
     try:
         code = child.wait() if desk is None else _attend(child, desk)

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from bsp.command.launch import ASKED, Launch, numbered
+from bsp.command.launch import Launch, asked, numbered
 from bsp.engine.layout import Hosting
 from bsp.errors import LaunchError
 from bsp.faults.bsprun.crew import Crew, keeper_command
@@ -83,7 +83,7 @@ def _supervised(job: Job, homes: Homes, crew: Crew, estate: tuple[str, Estate] |
 
     allow_many_files()  # strangers can hold connections open until the handshake's limit: there must be more than these
 
-    kept = {n: signal.signal(n, signalled) for n in ASKED}
+    kept = {n: signal.signal(n, signalled) for n in asked()}
     wake, waker = socket.socketpair()
     waker.setblocking(False)
     signal.set_wakeup_fd(waker.fileno())

@@ -106,8 +106,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
         words = [BSPRUN, "-p", "4", "-n", str(elements), str(script)]
         with out.open("wb") as told, err.open("wb") as said:
             bsprun = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=told, stderr=said,
-                start_new_session=True, env=os.environ | {"TMPDIR": str(tmp_path)},
+                words, stdin=subprocess.DEVNULL, stdout=told, stderr=said, start_new_session=True,
+                preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # tests may run under nohup
+                env=os.environ | {"TMPDIR": str(tmp_path)},
             )  # fmt: skip
         job = Job(bsprun, [], err, tmp_path)
         jobs.append(job)
@@ -167,6 +168,26 @@ def test_two_signals_at_once_end_the_job_like_one(start: Start, elements: int) -
         job.bsprun.send_signal(number)
     assert job.status() in (128 + signal.SIGTERM, 128 + signal.SIGHUP)
     assert "Traceback" not in job.err.read_text()
+
+
+@pytest.mark.parametrize("options", [["-n", "1"], ["-n", "2"], ["-n", "2", "--clones", "2"]])
+def test_under_nohup_the_job_outlives_its_terminal(tmp_path: Path, options: list[str]) -> None:
+    script, go = tmp_path / "waiting.py", tmp_path / "go"
+    script.write_text(
+        "import os, sys, bsp\nproc = bsp.process()\nprint('there', flush=True)\n"
+        "while not proc.allreduce(float(proc.once(lambda: os.path.exists(sys.argv[1])))):\n    pass\n"
+        "for _ in range(5000):\n    proc.sync()\nprint('end')\n"
+    )
+    job = subprocess.Popen(
+        ["nohup", BSPRUN, "-p", "2", *options, str(script), str(go)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert job.stdout is not None
+    assert job.stdout.readline() == "there\n"
+    os.killpg(job.pid, signal.SIGHUP)
+    go.touch()
+    out, err = job.communicate(timeout=END)
+    assert (job.returncode, out.splitlines()[-2:], err) == (0, ["end", "end"], "")
 
 
 @EVERYWHERE
