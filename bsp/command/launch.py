@@ -26,7 +26,7 @@ from bsp.errors import LaunchError
 from bsp.host import cores, die_with_parent, find_mpiexec, is_open_mpi, no_mpi, temporary_folder
 from bsp.hosts.lifeline import Desk, LastMoments
 from bsp.hosts.links import Links
-from bsp.hosts.listing import Host, placed
+from bsp.hosts.listing import Host, in_words, placed
 from bsp.hosts.processes import GRACE, end
 
 BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
@@ -239,6 +239,8 @@ def _without_mpi(job: Launch, desk: Desk | Links, told: str) -> tuple[str, str]:
     moments = [desk.last_moments(element) for element in desk.ending.lost]
     if any(each.pid >= 0 or each.line for each in moments):
         return "", ""
+    if job.hosts is not None:
+        return _explained(told), f"; what is missing? Try bsp doctor --hosts {in_words(job.hosts)}"
     trial = f"mpiexec -n {job.elements} {sys.executable} -m mpi4py.bench helloworld"
     return _explained(told), f"; does MPI start? Try {trial}"
 
@@ -247,6 +249,9 @@ def first_death(job: Launch, desk: Desk | Links, told: str, code: int) -> tuple[
     """Return how the element ended that died first, as a code, and in words; `told` by MPI's launcher."""
     told += "".join(desk.last_moments(element).of_mpi for element in desk.ending.lost)
     first = _first_of(desk.ending.lost, told)
+    exited = re.search(r"Process name: \[\S+,(\d+)\]\s+Exit code:\s+(\d+)", told)
+    if exited and desk.last_moments(int(exited[1])).pid < 0:  # it failed to start: a package is missing on its host
+        return int(exited[2]), _obituary(job, desk, int(exited[1]), int(exited[2]))
     code = _signal_of(first, told, desk.last_moments(first), not job.local) or code
     return code, _obituary(job, desk, first, code)
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
-
-import numpy as np
+from importlib.metadata import PackageNotFoundError, version
 
 Build = tuple[tuple[str, str], ...]
 
 
 def build() -> Build:
     """Return the versions that this element computes with, as (name, value) pairs."""
+    import numpy as np  # a host where it is missing says so
+
     config = np.show_config(mode="dicts")
     blas = config.get("Build Dependencies", {}).get("blas", {}) if isinstance(config, dict) else {}
     return (
@@ -31,6 +32,14 @@ def _cpu() -> str:
     except OSError:
         pass
     return platform.machine()
+
+
+def version_of(package: str) -> str:
+    """Return the version of an installed package; "missing" if there is none."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "missing"
 
 
 def difference(builds: Sequence[Build]) -> str | None:

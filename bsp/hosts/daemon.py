@@ -184,12 +184,10 @@ class Daemon:
 
     def _do_versions(self, packages: list[str], _: bytes) -> None:
         """Tell the versions of some packages, and what decides the last bits of results (D7)."""
-        from importlib.metadata import version  # these are here, because jobs do not wait for their imports
+        from bsp.hosts.build import build, version_of  # here, because jobs do not wait for its imports
 
-        from bsp.hosts.build import build
-
-        found = {name: version(name) for name in packages if find_spec(name.replace("nonstop-", "")) is not None}
-        self._say({"versions": {**found, **dict(build())}})
+        found = {name: version_of(name) for name in packages}
+        self._say({"versions": found | (dict(build()) if find_spec("numpy") is not None else {})})
 
     def _do_collect(self, folders: list[str], _: bytes) -> None:
         """Send the files that elements have written into some of the job's folders, then all text that is left."""

@@ -55,7 +55,7 @@ def why_not_started(host: str, said: str, status: int | None, otherwise: str) ->
     """
     python = sys.executable
     if "No module named" in said:
-        return f"{python} has no nonstop-bsp there ({said}): install it there, in the same place"
+        return f"{python} lacks nonstop-bsp there, or what it needs ({said}): install it there, in the same place"
     if status == 127 or "No such file" in said or "not found" in said:
         return f"there is no {python} there: programs and Python must be installed at the same place on every host"
     if "ermission denied" in said:

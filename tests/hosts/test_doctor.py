@@ -64,6 +64,20 @@ def test_other_versions_are_told(hosts: Cluster) -> None:
     assert f"numpy is 1.0.0, here {numpy.__version__}: results may differ in their last bits (D7)" in there
 
 
+def test_a_missing_package_is_told(hosts: Cluster) -> None:
+    import mpi4py
+
+    packages = Path(mpi4py.__file__).parents[1]
+    others = f"mkdir /tmp/all /tmp/some; mount --bind {packages} /tmp/all; ln -s /tmp/all/* /tmp/some; "
+    h3 = hosts["h3"]
+    h3.run(["sh", "-c", f"{others} rm /tmp/some/mpi4py*; mount --bind /tmp/some {packages}"], check=True)
+    here, there = lines(hosts, "--hosts", "h1,h3", status=1)
+    h3.crash()
+    h3.power_on()
+    assert "works" in here
+    assert there == f"h3  mpi4py is missing there, here it is {mpi4py.__version__}: install it"
+
+
 @pytest.mark.parametrize("words", [[], ["--hosts", "h2,h3"]])
 def test_in_a_slurm_allocation(allocation: SlurmCluster, words: list[str]) -> None:
     done = allocation["h1"].run(["salloc", "-N3", "--ntasks-per-node=1", "bsp", "doctor", *words])

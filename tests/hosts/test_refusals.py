@@ -134,3 +134,16 @@ def test_a_program_that_is_not_there(hosts: Cluster) -> None:
     done = hosts["h1"].run(["sh", "-c", "cp program.py /tmp/own.py; bsprun -p 2 --hosts h1,h3 /tmp/own.py"])
     assert done.returncode == 2
     assert "host h3: script '/tmp/own.py' does not exist there" in done.stderr
+
+
+def test_an_element_that_cannot_start_is_named_with_its_host(hosts: Cluster, changed: Host) -> None:
+    import mpi4py
+
+    module = next(Path(mpi4py.__file__).parent.glob("MPI.*.so"))
+    changed.run(["sh", "-c", f"touch /tmp/empty; mount --bind /tmp/empty {module}"], check=True)
+    done = hosts["h1"].run(["bsprun", "-p", "3", "--hosts", "h1,h2,h3", "program.py"])
+    assert done.returncode == 1
+    said = "bsprun: error: element 2 (process 2) on host h3 ended with status 1, before its first process ran"
+    advice = "; what is missing? Try bsp doctor --hosts h1:1,h2:1,h3:1"
+    assert done.stderr.splitlines()[-1] == said + advice
+    assert "ImportError" in done.stderr
