@@ -37,6 +37,13 @@ used up); 75 a checkpoint was written on SIGTERM; 130 after Ctrl-C, 143 after SI
 """
 
 
+_OF_MPIEXEC = {
+    "-np": "-p 4 for processes of the program, -n 4 for MPI ranks", "--np": "-p 4", "--nproc": "-p 4",
+    "-H": "--hosts h1:4,h2:4", "-host": "--hosts h1:4,h2:4", "--host": "--hosts h1:4,h2:4",
+    "-hostfile": "--hostfile FILE", "-machinefile": "--hostfile FILE", "--machinefile": "--hostfile FILE",
+}  # fmt: skip
+
+
 class Parser(argparse.ArgumentParser):
     """A parser of the command line that reports errors in one line."""
 
@@ -124,6 +131,9 @@ def chosen_hosts(options: argparse.Namespace) -> list[Host] | None:
     """Return the hosts that are named, or those of the Slurm allocation; None for this machine alone."""
     if options.hosts is not None and options.hostfile is not None:
         raise LaunchError("--hosts and --hostfile both name the hosts: leave one out")
+    if options.reach is not None and (wrong := wrong_reach(options.reach)):
+        said = f"--reach '{options.reach}': {wrong}"
+        raise LaunchError(f"{said}: a command with {{host}} in it, such as 'ssh {{host}}'")
     if options.hosts is not None:
         return from_option(options.hosts)
     if options.hostfile is not None:
@@ -180,6 +190,10 @@ def bsprun(arguments: Sequence[str] | None = None) -> int:
     """Run the command `bsprun`; return its exit status."""
     parser = _run_parser()
     own, program = split(sys.argv[1:] if arguments is None else arguments, parser)
+    for word in own:
+        name = "-np" if word.startswith("-np") else word.partition("=")[0]
+        if name in _OF_MPIEXEC:
+            parser.error(f"{name} is an option of mpiexec; bsprun has {_OF_MPIEXEC[name]}")
     options = parser.parse_args(own)
     if options.takeover and options.attach is None:
         parser.error("--takeover goes with --attach JOB")
@@ -203,6 +217,10 @@ def bsprun(arguments: Sequence[str] | None = None) -> int:
 
 def _check(parser: Parser, options: argparse.Namespace, program: list[str]) -> None:
     """Exit with one error if an option is wrong, whichever way the program would be run."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        parser.error("the working folder does not exist any more: cd to another one")
     if not program:
         parser.error("no script: bsprun -p 4 script.py")
     if program[0] == "-m":
@@ -229,7 +247,7 @@ def _check(parser: Parser, options: argparse.Namespace, program: list[str]) -> N
             raise SystemExit(2)  # the first copy says it for all
         parser.error(
             f"srun has started {os.environ['SLURM_STEP_NUM_TASKS']} copies of bsprun; start one, which starts the"
-            " elements itself: leave srun out, or srun --ntasks=1"
+            " elements itself: leave srun out"
         )
     _no_hosts_among(parser, options.mpi_args.split())
     if options.elements is not None and options.elements < 1:
@@ -241,10 +259,6 @@ def _check(parser: Parser, options: argparse.Namespace, program: list[str]) -> N
         parser.error("--predict computes nothing that --check could compare: leave one of them out")
     if options.trace_format != "bsp" and options.trace is None:
         parser.error(f"--trace-format {options.trace_format} goes with --trace FILE")
-    if options.reach is not None:
-        wrong = wrong_reach(options.reach)
-        if wrong:
-            parser.error(f"--reach '{options.reach}': {wrong}: a command with {{host}} in it, such as 'ssh {{host}}'")
     if options.predict and _nonstop().asked(options):
         parser.error("--predict is of a plain run: leave out --clones, --checkpoint and so on; bsp advise prices them")
     if options.profile is not None:

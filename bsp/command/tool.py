@@ -27,7 +27,7 @@ def bsp(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     doctor = commands.add_parser("doctor", help="what works here, or on other hosts: Python, NumPy, MPI, a real job")
     add_hosts(doctor)
-    doctor.add_argument("script", nargs="?", help="with hosts: a program that must be there")
+    doctor.add_argument("script", nargs="?", help="a program that must be there, on every host")
     probe = commands.add_parser(
         "probe", help="measure r, g, o and L of this machine, or of hosts and their network", allow_abbrev=False
     )
@@ -59,7 +59,11 @@ def bsp(arguments: Sequence[str] | None = None) -> int:
             from bsp.command.doctor import here, on_hosts
 
             hosts = chosen_hosts(options)
-            return here() if hosts is None else on_hosts(hosts, options.script, options.reach)
+            if hosts is not None:
+                return on_hosts(hosts, options.script, options.reach)
+            if options.script is not None and not os.path.isfile(options.script):
+                doctor.error(f"script '{options.script}' does not exist (looked in {os.getcwd()})")
+            return here()
         if options.command == "probe":
             return _probe(probe, options)
         if options.command == "verify":

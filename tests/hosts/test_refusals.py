@@ -37,6 +37,7 @@ def refused(hosts: Cluster, *words: str) -> str:
     ("words", "said"),
     [
         (["--hosts", "h1:2,h1:2"], "host h1 is there twice"),
+        (["--hosts", "h2,10.77.0.2"], "is this a host that is given under another name, too?"),
         (["--hosts", "h1:0"], "host h1 has '0' slots"),
         (["--hosts", "h1:-2"], "host h1 has '-2' slots"),
         (["--hosts", "h1:two"], "host h1 has 'two' slots"),

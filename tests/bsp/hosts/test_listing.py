@@ -32,8 +32,9 @@ def test_options(text: str, hosts: list[Host]) -> None:
         ("h1 slots=4\nh2 slots = 2 max_slots=2  # new\n\n# off: h3\n", [Host("h1", 4), Host("h2", 2)]),
         ("h1:4\nh2:2\nh3\n", [Host("h1", 4), Host("h2", 2), Host("h3", 1)]),
         ("h1 slots=2 rack=a\nh2:2 rack=b", [Host("h1", 2, "a"), Host("h2", 2, "b")]),
+        ("\ufeffh1:4\r\nh2\r\n", [Host("h1", 4), Host("h2", 1)]),
     ],
-    ids=["Open MPI", "MPICH", "racks"],
+    ids=["Open MPI", "MPICH", "racks", "Windows"],
 )
 def test_hostfiles(tmp_path: Path, text: str, hosts: list[Host]) -> None:
     path = tmp_path / "hosts"
