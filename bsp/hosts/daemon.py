@@ -35,7 +35,7 @@ _WINDOW = 1 << 20  # bytes of text that bsprun has not written yet
 _PIECE = 1 << 16
 _CONNECT_SECONDS = 3.0
 # variables of bsprun's environment that belong to its host or its login, not to the job
-NAMES_OF_A_HOST = {"HOSTNAME", "PWD", "OLDPWD", "SHLVL", "DISPLAY", "TMPDIR", "TERM", "KRB5CCNAME", "_"}
+NAMES_OF_A_HOST = {"HOSTNAME", "SHELL", "PWD", "OLDPWD", "SHLVL", "DISPLAY", "TMPDIR", "TERM", "KRB5CCNAME", "_"}
 PREFIXES_OF_A_HOST = ("SSH_", "XDG_", "DBUS_", "SLURM", "SRUN_", "SBATCH_", "PMI_", "PMIX_", "PRTE_", "OMPI_COMM_")
 
 

@@ -114,10 +114,15 @@ def repeated(text: str, number: int) -> list[int]:
     """Return Slurm's list of counts, as in '2(x3),1', one for each node."""
     found: list[int] = []
     for part in text.split(","):
-        count, times = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part.strip()).groups()  # type: ignore[union-attr]
-        found += [int(count)] * int(times or 1)
+        run = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part.strip())
+        if run is None:
+            raise LaunchError(f"Slurm's counts '{text}' cannot be read; name the hosts with --hosts")
+        found += [int(run[1])] * int(run[2] or 1)
     if len(found) != number:
-        raise LaunchError(f"Slurm's counts '{text}' are for {len(found)} nodes, the allocation has {number}")
+        raise LaunchError(
+            f"Slurm's counts '{text}' are for {len(found)} nodes, the allocation has {number}:"
+            " start bsprun without srun"
+        )
     return found
 
 

@@ -97,6 +97,12 @@ def test_consecutive_processes_share_a_host_and_show_tells_which(hosts: Cluster,
 
 
 @pytest.mark.thorough
+def test_a_shell_of_bspruns_host_need_not_be_on_others(hosts: Cluster, script: Callable[[str], str]) -> None:
+    words = ["env", "SHELL=/usr/local/bin/mine", "bsprun", "-p", "2", "--hosts", "h2,h3", script(RING)]
+    assert hosts["h1"].run(words).returncode == 0
+
+
+@pytest.mark.thorough
 def test_an_exception_on_another_host_is_told_as_on_one_machine(hosts: Cluster, script: Callable[[str], str]) -> None:
     program = script("import bsp\nproc = bsp.process()\nproc.sync()\nif proc.pid == 5:\n    1 / 0\nproc.sync()\n")
     here = hosts["h1"].run(["bsprun", "-p", "6", "-n", "3", program])

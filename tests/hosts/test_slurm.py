@@ -52,5 +52,6 @@ def test_copies_by_srun_are_refused_in_one_line(allocation: SlurmCluster) -> Non
     assert done.returncode == 2
     said = [line for line in done.stderr.splitlines() if line.startswith("bsprun")]
     assert said == [
-        "bsprun: error: srun has started 3 copies of bsprun; start one, which starts the elements itself: leave srun out"
+        "bsprun: error: srun has started 3 copies of bsprun; start one, which starts the elements itself:"
+        " leave srun out"
     ]

@@ -51,6 +51,14 @@ def test_what_is_no_list_of_hosts(text: str) -> None:
         from_option(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"), [("x", "cannot be read; name the hosts"), ("1", "start bsprun without srun")]
+)
+def test_what_is_no_list_of_counts(text: str, said: str) -> None:
+    with pytest.raises(LaunchError, match=said):
+        repeated(text, 2)
+
+
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 70)), min_size=1, max_size=6))
 def test_counts_as_slurm_writes_them(runs: list[tuple[int, int]]) -> None:
     text = ",".join(f"{count}(x{times})" if times > 1 else str(count) for times, count in runs)
