@@ -283,7 +283,7 @@ def reached(addresses: list[str], port: int) -> list[str]:
 
 
 def facts() -> dict[str, Any]:
-    """Return what bsprun asks of every host: name, addresses, cores, clock, versions, room in /dev/shm."""
+    """Return what bsprun asks of every host: name, addresses, cores, clock, versions, room in /dev/shm and /tmp."""
     import psutil
 
     addresses = [
@@ -301,6 +301,7 @@ def facts() -> dict[str, Any]:
         "time": time.time(),
         "memory": psutil.virtual_memory().available,
         "shared": shared,
+        "temporary": shutil.disk_usage("/tmp").free,
     }
 
 

@@ -40,6 +40,7 @@ _ANSWER_SECONDS = 12.0  # for a host to answer, and to do what the start of a jo
 _ALL_PAIRS = 16  # hosts of which each tries to connect to every other
 _PIECE = 1 << 16
 _LEAST_SHARED = 64 << 20  # bytes in /dev/shm that MPI needs for its elements on a host
+_LEAST_TEMPORARY = 1 << 20  # bytes in /tmp for the files of a job on a host
 
 T = TypeVar("T")
 
@@ -193,6 +194,8 @@ class Links:
             if shared is not None and shared < _LEAST_SHARED and len(self.elements_of(link.host)) > 1:
                 needed = _LEAST_SHARED >> 20
                 link.wrong = f"/dev/shm is full: {shared >> 20} MiB are left, MPI needs {needed}; empty it"
+            if link.hello["temporary"] < _LEAST_TEMPORARY:
+                link.wrong = f"/tmp is full: {link.hello['temporary'] >> 10} KiB are left, a job needs 1024; empty it"
 
     def _give_job(self, environment: Mapping[str, str], program: str | None, with_input: bool) -> None:
         """Tell every host the job's environment, folders and files."""

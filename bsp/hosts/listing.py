@@ -18,7 +18,8 @@ import psutil
 from bsp.errors import LaunchError
 
 _KEYS = {"slots", "max_slots", "max-slots", "rack"}
-_NAME = re.compile(r"(\w[\w.-]*@)?(\w[\w.-]*|\[[0-9a-fA-F:]+\])")  # an IPv6 address stands in brackets
+_NAME = re.compile(r"(\w[\w.-]*@)?\w[\w.-]*")
+_IPV6 = re.compile(r"\[?[0-9a-fA-F]*:[0-9a-fA-F:]*:[0-9a-fA-F:]*\]?(:\d+)?")
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,18 @@ def _of_line(words: list[str], where: str) -> Host:
         if not value or key in keys:
             raise LaunchError(f"{where}: {key} {'a second time' if key in keys else 'without a value'} ('{word}')")
         keys[key] = value
+    if "slots" in keys and ":" in words[0]:
+        raise LaunchError(f"{where}: the slots of host {host.name} are there twice ('{' '.join(words)}')")
     slots = _slots(keys["slots"], where, host.name) if "slots" in keys else host.slots
     return Host(host.name, slots, keys.get("rack", ""))
 
 
 def _host_and_slots(text: str, where: str) -> Host:
-    name, colon, number = text.rpartition(":") if not text.endswith("]") else (text, "", "")
-    name, number = (name, number) if colon else (text, "1")
+    name, colon, number = text.partition(":")
+    if not colon:
+        number = "1"
+    if _IPV6.fullmatch(text):
+        raise LaunchError(f"{where}: '{text}' is an IPv6 address; write the host's name")
     if not _NAME.fullmatch(name):
         raise LaunchError(f"{where}: '{text}' is not a host; write NAME or NAME:SLOTS")
     return Host(name, _slots(number, where, name))

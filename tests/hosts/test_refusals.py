@@ -109,6 +109,11 @@ def test_a_full_dev_shm(hosts: Cluster, changed: Host) -> None:
     broken(hosts, "/dev/shm is full")
 
 
+def test_a_full_tmp(hosts: Cluster, changed: Host) -> None:
+    changed.run(["mount", "-t", "tmpfs", "-o", "size=512k", "none", "/tmp"], check=True)
+    broken(hosts, "/tmp is full: 512 KiB are left")
+
+
 def test_a_firewall_between_two_hosts(hosts: Cluster, changed: Host) -> None:
     changed.run(["ip", "route", "add", "blackhole", f"{hosts['h2'].address}/32"], check=True)
     broken(hosts, "cannot connect to host")

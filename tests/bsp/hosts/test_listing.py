@@ -18,7 +18,6 @@ from bsp.hosts.listing import Host, from_file, from_option, is_here, placed, rep
         ("h1:4,h2", [Host("h1", 4), Host("h2", 1)]),
         ("node-1.example.org:16", [Host("node-1.example.org", 16)]),
         ("10.0.0.1:2, 10.0.0.2:3", [Host("10.0.0.1", 2), Host("10.0.0.2", 3)]),
-        ("[fe80::1]:2", [Host("[fe80::1]", 2)]),
         ("me@h1:2", [Host("me@h1", 2)]),
     ],
 )
@@ -49,6 +48,20 @@ def test_hostfiles(tmp_path: Path, text: str, hosts: list[Host]) -> None:
 def test_what_is_no_list_of_hosts(text: str) -> None:
     with pytest.raises(LaunchError, match="--hosts"):
         from_option(text)
+
+
+@pytest.mark.parametrize("text", ["[fe80::1]:2", "[::1]", "fe80::1", "h1,[2001:db8::1]:4"])
+def test_ipv6_addresses_are_refused(text: str) -> None:
+    """MPI's lists of hosts cannot hold them."""
+    with pytest.raises(LaunchError, match="is an IPv6 address; write the host's name"):
+        from_option(text)
+
+
+def test_slots_are_told_once(tmp_path: Path) -> None:
+    path = tmp_path / "hosts"
+    path.write_text("h1:3 slots=2")
+    with pytest.raises(LaunchError, match="line 1: the slots of host h1 are there twice"):
+        from_file(str(path))
 
 
 @pytest.mark.parametrize(
