@@ -131,10 +131,13 @@ def test_a_real_probe_writes_a_file_that_runs_pick(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     for words in (["probe", "--list"], ["doctor"]):
         reader, writer = os.pipe()
         os.close(reader)
-        done = subprocess.run([BSP, *words], stdout=writer, stderr=subprocess.PIPE, text=True, timeout=300)
+        done = subprocess.run(
+            [BSP, *words], stdout=writer, stderr=subprocess.PIPE, text=True, timeout=300, env=environment
+        )
         os.close(writer)
         assert (done.returncode, done.stderr) == (0, "")
 
