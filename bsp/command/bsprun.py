@@ -207,9 +207,8 @@ def bsprun(arguments: Sequence[str] | None = None) -> int:
         return _predict(parser, options, program) if options.predict else _run(parser, options, program)
     except (LaunchError, MachineError) as wrong:
         parser.error(str(wrong))
-    except BrokenPipeError:  # `bsprun --predict ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
+    except BrokenPipeError:
+        raise
     except OSError as wrong:
         parser.error(str(wrong))
     return 2

@@ -1,6 +1,8 @@
-"""The commands `bsprun` and `bsp` from their first moment: with three standard streams, and interrupted in one line.
+"""The commands `bsprun` and `bsp` from their first moment to their last.
 
-Nothing slow is imported before: a Ctrl-C while modules are imported ends a command like any later one.
+They begin with three standard streams, and are interrupted in one line.  Nothing slow is imported before: a Ctrl-C
+while modules are imported ends a command like any later one.  What is still to be written at their end may find that
+the reader has left, or a full disk.
 """
 
 from __future__ import annotations
@@ -26,10 +28,20 @@ def _run(name: str, module: str) -> int:
     """Run the function of a name in a module."""
     open_standard_streams()
     try:
-        return int(getattr(importlib.import_module(module), name)())
+        try:
+            return int(getattr(importlib.import_module(module), name)())
+        finally:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         sys.stderr.write(f"{name}: interrupted\n")
         return 130
+    except BrokenPipeError:  # its reader has left: `bsprun --predict ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except OSError as wrong:  # a full disk
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.stderr.write(f"{name}: error: standard output: {wrong.strerror}\n")
+        return 2
 
 
 def open_standard_streams() -> None:

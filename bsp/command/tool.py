@@ -55,43 +55,36 @@ def bsp(arguments: Sequence[str] | None = None) -> int:
             importlib.import_module("bsp.faults.bsprun.commands").add_arguments(name, of_jobs)
     options = parser.parse_args(given)
     try:
-        status = _carried_out(options, parser, doctor, probe, report)
-        sys.stdout.flush()
+        if options.command == "doctor":
+            from bsp.command.doctor import here, on_hosts
+
+            hosts = chosen_hosts(options)
+            if hosts is not None:
+                return on_hosts(hosts, options.script, options.reach)
+            if options.script is not None and not os.path.isfile(options.script):
+                doctor.error(f"script '{options.script}' does not exist (looked in {os.getcwd()})")
+            return here()
+        if options.command == "probe":
+            return _probe(probe, options)
+        if options.command == "verify":
+            from bsp.verify.command import verified
+
+            return verified(options.file, options.limit, options.mutate, options.orders)
+        if options.command == "report":
+            return _report(report, options)
+        if options.command in _OF_JOBS:
+            return int(importlib.import_module("bsp.faults.bsprun.commands").main(options))
+        if options.command == "advise":
+            return int(importlib.import_module("bsp.faults.advise.command").main(options))
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # `bsp probe | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
+    except BrokenPipeError:
+        raise
     except (BspError, OSError) as wrong:
         file = getattr(wrong, "filename", None)
         said = wrong if file is None else f"'{file}': {getattr(wrong, 'strerror', wrong)}"  # without [Errno 2]
         print(f"bsp {options.command}: error: {said}", file=sys.stderr)
         return 2
-    return status
-
-
-def _carried_out(options: argparse.Namespace, parser: Parser, doctor: Parser, probe: Parser, report: Parser) -> int:
-    if options.command == "doctor":
-        from bsp.command.doctor import here, on_hosts
-
-        hosts = chosen_hosts(options)
-        if hosts is not None:
-            return on_hosts(hosts, options.script, options.reach)
-        if options.script is not None and not os.path.isfile(options.script):
-            doctor.error(f"script '{options.script}' does not exist (looked in {os.getcwd()})")
-        return here()
-    if options.command == "probe":
-        return _probe(probe, options)
-    if options.command == "verify":
-        from bsp.verify.command import verified
-
-        return verified(options.file, options.limit, options.mutate, options.orders)
-    if options.command == "report":
-        return _report(report, options)
-    if options.command in _OF_JOBS:
-        return int(importlib.import_module("bsp.faults.bsprun.commands").main(options))
-    if options.command == "advise":
-        return int(importlib.import_module("bsp.faults.advise.command").main(options))
     parser.print_help()
     return 2
 

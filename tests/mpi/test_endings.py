@@ -316,3 +316,22 @@ def test_on_a_terminal_text_and_progress_are_live(tmp_path: Path, elements: int)
     (tmp_path / "go").touch()
     assert running.wait(60) == 0
     os.close(ours)
+
+
+@pytest.mark.parametrize("words", [["bsprun", "--help"], ["bsp", "--help"], ["bsp", "probe", "--list"]])
+def test_text_of_a_command_itself_that_nobody_reads(words: list[str]) -> None:
+    """A reader that has left is no error, as in `bsp probe --list | head`; a full disk is one in a line."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [os.path.join(os.path.dirname(BSPRUN), words[0]), *words[1:]]
+
+    def ended(out: int) -> tuple[int, str]:
+        done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, timeout=300, env=environment)
+        os.close(out)
+        return done.returncode, done.stderr
+
+    reader, writer = os.pipe()
+    os.close(reader)
+    assert ended(writer) == (0, "")
+    status, said = ended(os.open("/dev/full", os.O_WRONLY))
+    assert status == 2
+    assert said == f"{words[0]}: error: standard output: No space left on device\n"

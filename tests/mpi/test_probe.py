@@ -130,18 +130,6 @@ def test_a_real_probe_writes_a_file_that_runs_pick(tmp_path: Path) -> None:
     assert ran.stdout.split() == [machine.name] * 2, ran.stderr
 
 
-def test_a_reader_that_leaves_is_no_error() -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    for words in (["probe", "--list"], ["doctor"]):
-        reader, writer = os.pipe()
-        os.close(reader)
-        done = subprocess.run(
-            [BSP, *words], stdout=writer, stderr=subprocess.PIPE, text=True, timeout=300, env=environment
-        )
-        os.close(writer)
-        assert (done.returncode, done.stderr) == (0, "")
-
-
 @pytest.mark.parametrize("words", [["-n", "0"], ["--seconds", "0"], ["-n", "two"]])
 def test_wrong_options_get_one_line(words: list[str]) -> None:
     done = subprocess.run([BSP, "probe", *words], capture_output=True, text=True, timeout=300)
