@@ -48,6 +48,7 @@ from bsp.arrays.typing import (
 from bsp.arrays.views import TreeLink, link_of, settled, store, view
 from bsp.cost.model import Cost
 from bsp.declared import Costs, declares
+from bsp.values.canonical import is_alone
 
 if TYPE_CHECKING:
     from bsp.arrays.in_place import Flat
@@ -980,7 +981,7 @@ class Array:
         return drawn(self)
 
     def __reduce__(self) -> Any:
-        if world().as_numpy:
+        if world().as_numpy and not is_alone():
             return self.compute().__reduce__()
         return wrap, (self._node,)
 

@@ -30,7 +30,7 @@ from bsp.engine.recovery import LoopPosition
 from bsp.engine.task import Task
 from bsp.processes import Process
 from bsp.source import is_ours
-from bsp.values.canonical import pickled
+from bsp.values.canonical import alone, pickled
 
 _INSTALLED = tuple(
     os.path.join(os.path.realpath(path), "")
@@ -60,7 +60,8 @@ def fingerprint(value: Any, named: Callable[[Any], Any]) -> bytes | None:
     if isinstance(value, _FIXED):
         return None
     try:
-        return blake2b(pickled(value, named), digest_size=16).digest()
+        with alone():
+            return blake2b(pickled(value, named), digest_size=16).digest()
     except Exception:  # noqa: BLE001 - whatever a value's own pickling raises
         return None
 

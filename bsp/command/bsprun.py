@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from bsp.command.launch import MOST_ELEMENTS_A_CORE, Launch, start
+from bsp.command.launch import FOR_NUMPY, MOST_ELEMENTS_A_CORE, Launch, start
 from bsp.cost.machine_file import Profile, fitting, named
 from bsp.cost.whole_file import same_file, why_not
 from bsp.errors import LaunchError, MachineError
@@ -199,8 +199,8 @@ def bsprun(arguments: Sequence[str] | None = None) -> int:
         parser.error("--takeover goes with --attach JOB")
     if options.attach is None:
         _check(parser, options, program)
-        if options.numpy:  # by name: bsp does not depend on bsp.arrays
-            program = ["-m", "bsp.arrays.loops", *(["--explain"] if options.explain else []), *program]
+        if options.numpy:
+            program = [*FOR_NUMPY, *(["--explain"] if options.explain else []), *program]
     try:
         if options.attach is not None:
             return int(_nonstop().attach(parser, options, program))

@@ -37,6 +37,8 @@ ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)  # by whi
 _FOLDER_OF_MPI = "PRTE_MCA_prte_tmpdir_base"
 _LAST_WORDS = 10.0  # seconds that elements have to say the rest when the job has failed
 
+FOR_NUMPY = ["-m", "bsp.arrays.loops"]  # runs a script for NumPy; by name: bsp does not depend on bsp.arrays
+
 
 @dataclass
 class Launch:
@@ -57,6 +59,17 @@ class Launch:
     predict: dict[str, Any] | None = None  # to be priced and not run: the number of elements, whether abstract
     progress: bool = False  # a live line on stderr
     profile: str | None = None  # a folder for profiles
+
+    @property
+    def asked(self) -> list[str]:
+        """The program as bsprun's command line has it."""
+        return ["--numpy", *self.program[2:]] if self.program[:2] == FOR_NUMPY else self.program
+
+    @property
+    def script(self) -> str | None:
+        """The file of the program; None for a module, a function or a session."""
+        first = next((word for word in self.asked if word not in ("--numpy", "--explain")), "-")
+        return None if first.startswith("-") else first
 
     @property
     def local(self) -> bool:
@@ -180,8 +193,7 @@ def _on_hosts(job: Launch, folder: str, environment: dict[str, str], settings: d
     assert job.hosts is not None
     places = [(host.name, count) for host, count in placed(job.hosts, job.elements)]
     with contextlib.closing(Links(folder, places, _carried(job, settings), job.reach)) as links:
-        script = None if job.program[0].startswith("-") else job.program[0]
-        networks = links.prepare(environment, script, _is_open(0) and not os.isatty(0))
+        networks = links.prepare(environment, job.script, _is_open(0) and not os.isatty(0))
         if networks:
             environment.setdefault("OMPI_MCA_btl_tcp_if_include", ",".join(networks))
             environment.setdefault("PRTE_MCA_prte_if_include", ",".join(networks))

@@ -11,10 +11,11 @@ Cloned execution compares such pickles between clones (N11).
 
 from __future__ import annotations
 
+import contextlib
 import io
 import pickle
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,6 +32,23 @@ _PLAIN = (
 
 
 _PythonPickler: Any = pickle._Pickler
+_alone = False
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Have what is pickled inside take no superstep: one process looks at a value, or takes a state, by itself."""
+    global _alone  # no other process of this interpreter has a turn meanwhile
+    before, _alone = _alone, True
+    try:
+        yield
+    finally:
+        _alone = before
+
+
+def is_alone() -> bool:
+    """Return whether objects must be pickled without a superstep."""
+    return _alone
 
 
 def pickled(value: Any, persistent: Callable[[Any], Any] | None = None) -> bytes:

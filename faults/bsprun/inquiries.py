@@ -39,7 +39,7 @@ def status(job: Incarnation) -> dict[str, Any]:
         for host in arbiter.view.hosts[progress.bundle] if host.element == report.element
     ]  # fmt: skip
     return {
-        "program": job.launch.program, "processes": job.launch.nprocs, "bundles": job.launch.elements,
+        "program": job.launch.asked, "processes": job.launch.nprocs, "bundles": job.launch.elements,
         "seconds": round(now, 3), "superstep": job.superstep(), "incarnation": job.job.incarnation,
         "hosts": [
             {"name": host.name, "slots": host.slots, "ready": at in job.crew.ready(), "agents": job.crew.on(at)}

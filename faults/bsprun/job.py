@@ -98,15 +98,13 @@ def difference(key: str, theirs: Any, ours: Any) -> str:
 
 def identity(launch: Launch) -> dict[str, Any]:
     """Return the properties in which a checkpoint's job must equal this one."""
-    program = launch.program
-    path = program[0]
-    digest = ""
-    if path != "-m" and os.path.isfile(path):
+    path, digest = launch.script, ""
+    if path is not None and os.path.isfile(path):
         with open(path, "rb") as file:
             digest = hashlib.sha256(file.read()).hexdigest()
     machine = json.dumps(launch.machine, sort_keys=True, default=str)
     return {
-        "program": [os.path.basename(path), *program[1:]],
+        "program": [os.path.basename(word) if word == path else word for word in launch.asked],
         "script": digest,
         "nprocs": launch.nprocs,
         "elements": launch.elements,
@@ -203,7 +201,7 @@ class Job:
                 else:
                     self.key = _key_again(asked.checkpoint)
                 tempfile.TemporaryFile(dir=self.checkpoints).close()
-        self.name = fresh_name(launch.program) if predecessor is None else predecessor.name
+        self.name = fresh_name(launch.asked) if predecessor is None else predecessor.name
         # How many bspruns have taken over, and a number by which two that do so at the same time differ: the keepers of
         # all hosts follow the one with the larger.
         self.reign = 0 if predecessor is None else (predecessor.reign >> 32) + 1

@@ -89,9 +89,10 @@ class JobFile:
         return not any(address[1].removeprefix("ipc://") in sockets for _, _, address in self.keepers)
 
 
-def fresh_name(program: list[str]) -> str:
-    """Return a name for a new job: that of its script, and four hexadecimal digits."""
-    script = program[1] if program[0] == "-m" and len(program) > 1 else Path(program[0]).stem
+def fresh_name(program: Sequence[str]) -> str:
+    """Return a name for a new job: that of its script or module, and four hexadecimal digits."""
+    named = program[1] if program[0] in ("-m", "--numpy") and len(program) > 1 else program[0]
+    script = named if program[0] == "-m" else Path(named).stem
     return f"{script.rpartition('.')[2] or 'job'}-{secrets.token_hex(2)}"
 
 

@@ -120,7 +120,7 @@ def _file(job: Job, crew: Crew) -> JobFile:
     """Return the job's file as it is now."""
     return JobFile(
         name=job.name, pid=os.getpid(), host=socket.gethostname(), began=time.time() - time.monotonic() + job.began,
-        program=tuple(job.launch.program), incarnation=job.incarnation, resumed=job.resumed, folder=os.getcwd(),
+        program=tuple(job.launch.asked), incarnation=job.incarnation, resumed=job.resumed, folder=os.getcwd(),
         identity=job.identity,
         launch=asdict(job.launch), asked=asdict(job.asked), output=job.file_of_output, **crew.told(),
     )  # fmt: skip

@@ -28,7 +28,7 @@ from bsp.interpreter.generators import put, standing
 from bsp.processes import Process
 from bsp.rounds import State
 from bsp.source import NOWHERE
-from bsp.values.canonical import pickled
+from bsp.values.canonical import alone, pickled
 from bsp.world import handle
 
 Named = Callable[[Any], Any]  # a `persistent_id` of pickle: the name of an object, or None to pickle it
@@ -75,7 +75,7 @@ def capture(task: Task, place: LoopPosition, into: Segment | None = None) -> Pac
     # two pickles: `restore` must have made the coarrays of the first before it loads the second, which names them;
     # `beside` is one for both, so an array in both is kept once
     beside = _Beside(task, values or {}, into)
-    with task.as_main():
+    with task.as_main(), alone():
         try:
             parts = pickled(memory, beside), pickled((values, rest), lambda value: named(value) or beside(value))
             return Packed(pickle.dumps(parts, 5), *beside.found())
@@ -93,7 +93,7 @@ def check(task: Task, place: LoopPosition) -> None:
         """Leave arrays of numbers out: they can always be pickled, and cost most."""
         return "array" if type(value) is np.ndarray and not value.dtype.hasobject else named(value)
 
-    with task.as_main():
+    with task.as_main(), alone():
         try:
             pickled(values, light)
         except MemoryError:
@@ -208,7 +208,7 @@ def restore(task: Task, place: LoopPosition, data: Packed) -> None:
     """Give a process that has reached a head the state in `data`: coarrays, State, inbox, generators and text."""
     memory, rest = pickle.loads(data.pickle)
     arrays = _Arrays(data.arrays)
-    with task.as_main():
+    with task.as_main(), alone():
         _restore(task, place, _Named(io.BytesIO(memory), task, arrays), _Named(io.BytesIO(rest), task, arrays))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import pickle
 import subprocess
 import sys
 import warnings
@@ -29,7 +30,9 @@ from loop_kernels import (
 
 import bsp
 import bsp.arrays as ba
+from bsp.arrays.execution.world import world
 from bsp.arrays.loops import parallel
+from bsp.values.canonical import alone, pickled
 from tools import loops_study
 
 
@@ -531,6 +534,7 @@ def test_check_compares_finite_values_beside_infinite_ones() -> None:
 
 SCRIPT = """
 import math
+import pickle
 import sys
 
 import numpy as np
@@ -607,6 +611,22 @@ def test_a_script_for_numpy_prints_what_it_always_does(tmp_path: Path, p: int, n
     words = [Path(sys.executable).with_name("bsprun"), "-p", str(p), "-n", str(n), "--numpy", script, "a"]
     ours = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert (ours.returncode, ours.stdout, plain.returncode) == (0, plain.stdout, 0), ours.stderr
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_a_state_is_taken_without_a_superstep(nprocs: int) -> None:
+    """Heads at which states are taken depend on time; other pickles of a script for NumPy hold NumPy's arrays."""
+
+    def main(proc: bsp.Process) -> Any:
+        world().as_numpy = True
+        x = (ba.zeros(proc.nprocs) + 1).persist()
+        before = proc._task.element.superstep
+        with alone():
+            taken = pickle.loads(pickled(x))
+        assert proc._task.element.superstep == before
+        return taken.compute().tolist(), type(pickle.loads(pickle.dumps(x + 1))).__name__
+
+    assert bsp.run(main, nprocs=nprocs) == [([1.0] * nprocs, "ndarray")] * nprocs
 
 
 RANDOM = """

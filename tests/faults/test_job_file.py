@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bsp.faults.bsprun.job_file import WRITTEN_EVERY, JobFile, known
+from bsp.command.launch import FOR_NUMPY, Launch
+from bsp.faults.bsprun.job import identity
+from bsp.faults.bsprun.job_file import WRITTEN_EVERY, JobFile, fresh_name, known
 
 DAY = 86400.0
 
@@ -46,3 +48,23 @@ def test_a_file_goes_when_nobody_waits_for_another_bsprun_any_more(
     assert [each.name for each in known()] == ["job"] * stays
     assert (folder / "job.json").exists() == stays
     assert WRITTEN_EVERY < DAY
+
+
+@pytest.mark.parametrize("words", [[], FOR_NUMPY], ids=["script", "script for NumPy"])
+def test_a_job_is_its_scripts(tmp_path: Path, words: list[str]) -> None:
+    """It has its script's name, and a checkpoint of it is refused once the script has changed."""
+    script = tmp_path / "train.py"
+    script.write_text("first")
+    launch = Launch(nprocs=2, elements=2, program=[*words, str(script), "x"])
+    before = identity(launch)
+    assert fresh_name(launch.asked).startswith("train-")
+    assert before["program"] == [*(["--numpy"] if words else []), "train.py", "x"]
+    script.write_text("second")
+    assert identity(launch) == before | {"script": identity(launch)["script"]}
+    assert identity(launch)["script"] != before["script"] != ""
+
+
+def test_a_job_of_a_module_has_its_name() -> None:
+    launch = Launch(nprocs=2, elements=2, program=["-m", "package.solver", "x"])
+    assert launch.script is None
+    assert fresh_name(launch.asked).startswith("solver-")
