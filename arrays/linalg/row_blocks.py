@@ -49,16 +49,11 @@ def is_tall(x: Array) -> bool:
     return m >= n and (m >= n * world().nprocs or n * n <= layouts.REPLICATED_SIZE)
 
 
-def by_rows(x: Array, layout: Layout | None = None) -> RowBlocks:
-    """Return x in blocks of whole rows.  Cost: none if it is dealt so already; else one total exchange, size/p words.
-
-    layout : the rows are cut and dealt as in this one, if it is given.
-    """
+def by_rows(x: Array) -> RowBlocks:
+    """Return x in blocks of whole rows.  Cost: none if dealt so already; else one total exchange, size/p words."""
     rows, columns = x.shape
     own = x.layout
-    if layout is not None:
-        target = layout_of((layout.axes[0], Axis(columns)))
-    elif own.replicated or own.table is not None or own.axes[1].parts > 1 or own.axes[0].deal == 1:
+    if own.replicated or own.table is not None or own.axes[1].parts > 1 or own.axes[0].deal == 1:
         count = max(1, min(world().nprocs, rows))
         target = dealt((rows, columns), (count, 1), (count, 1))
     else:

@@ -346,7 +346,7 @@ def _round(
     return following
 
 
-def statistics_cost(costs: Reported, values: Any, total: int, brackets: int, extras: int = 1) -> None:
+def statistics_cost(costs: Reported, values: Any, total: int, brackets: int) -> None:
     """Declare the cost of `order_statistics` if no bracket misses: the sample, one pass, the collected elements.
 
     All collected elements are assumed to be on the first processes, as may happen in data that are nearly in order.
@@ -355,7 +355,7 @@ def statistics_cost(costs: Reported, values: Any, total: int, brackets: int, ext
     costs.at_most()
     own, integer = values.shape[0], np.dtype(np.int64)
     sample = min(own, _share(own, own * costs.p))
-    costs.tell("sample", costs.memory((2 + extras,), integer), costs.memory((sample,), values.dtype))
+    costs.tell("sample", costs.memory((3,), integer), costs.memory((sample,), values.dtype))
     costs.passing(8 * min(total, sample_size(total)), integer)
     if total <= ALL:
         return

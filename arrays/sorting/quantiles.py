@@ -239,7 +239,7 @@ def _of_all_cost(costs: Reported, node: Node, what: str, q: np.ndarray, weak: bo
     if known(node) is not None:
         costs.passing(size, node.kind.dtype)  # the copy in which NumPy partitions the elements
     elif _finely(here, size, _apart(q)):
-        cuts_cost(costs, np.sort(values), size, int(layout_at(node).held(costs.p).max()), 2 * _apart(q), 1)
+        cuts_cost(costs, np.sort(values), size, int(layout_at(node).held(costs.p).max()), 2 * _apart(q))
     else:
         statistics_cost(costs, values, max(size, 1), max(1, prod(shape)))
     return declared_of(costs, shape, kind, replicated(shape))._node

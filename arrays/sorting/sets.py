@@ -253,7 +253,7 @@ def _distinct_cost(costs: Reported, node: Node, equal_nan: bool, wanted: tuple[b
         kinds = [dtype, *[kind for kind in _details(node, longest, wanted) if kind is not None]]
         few = min(share, ALL // here.nprocs // _words(dtype))
         more = [costs.memory((few,), kind) for kind in kinds[1:]]
-        cuts_cost(costs, costs.memory((share,), dtype), size, longest, here.nprocs, 1, few, more, True)
+        cuts_cost(costs, costs.memory((share,), dtype), size, longest, here.nprocs, few, more, True)
         share += _uneven(here, share, size)
         by_value = shares(share, here.nprocs, here.pid)
         arrived = costs.total_exchange("distinct elements by value", [
@@ -656,7 +656,7 @@ def _members_cost(costs: Reported, elements: Node, tests: Node) -> None:
     total = elements.kind.size + tests.kind.size
     longest = int(np.add(*(layout_at(node).held(here.nprocs) for node in (elements, tests))).max())
     tested = costs.memory((-(-few // 8),), np.dtype(np.uint8))
-    cuts_cost(costs, both, total, longest, here.nprocs, 1, few, [tested], True)
+    cuts_cost(costs, both, total, longest, here.nprocs, few, [tested], True)
     by_value = shares(have + _uneven(here, have, total), here.nprocs, here.pid)
     costs.total_exchange("distinct elements by value", [(dest, costs.memory((part,), kind)) for dest, part in by_value])
     costs.passing(4 * have, INT64)

@@ -219,9 +219,7 @@ def _sorting_cost(costs: Reported, sorting: _Sorting) -> Array:
     dtype, layout = sorting.dtype, sorting.layout
     if sorting.finely:
         own = np.sort(block)
-        cuts_cost(
-            costs, own, length, sorting.longest, len(sorting.cuts), 1, tells=False, most=sorting.budget()
-        )  # fmt: skip
+        cuts_cost(costs, own, length, sorting.longest, len(sorting.cuts), tells=False, most=sorting.budget())
     else:
         statistics_cost(costs, block, length, len(sorting.cuts))
         own = np.partition(block, 0) if size else block

@@ -505,7 +505,7 @@ def shares(amount: int, nprocs: int, me: int) -> list[tuple[int, int]]:
 
 
 def cuts_cost(
-    costs: Reported, own: Any, total: int, longest: int, ranks: int, extras: int = 0, least: int = 0,
+    costs: Reported, own: Any, total: int, longest: int, ranks: int, least: int = 0,
     more: Sequence[Any] = (), rough: bool = False, tells: bool = True, most: Budget | None = None,
 ) -> None:  # fmt: skip
     """Declare the cost of `tell_samples` and `find_cuts` if no bracket misses, with brackets as full as allowed.
@@ -520,7 +520,7 @@ def cuts_cost(
     spacing = rough_spacing(total, p) if rough else 0
     item, words = own.dtype.itemsize, WORD.itemsize
     sample = max(min(size, least), -(-size // (spacing or most.spacing)))
-    first = costs.memory((words * (1 + extras) + item * sample + sum(each.nbytes for each in more),), BYTE)
+    first = costs.memory((2 * words + item * sample + sum(each.nbytes for each in more),), BYTE)
     costs.tell("distinct elements, or a sample" if rough else "sample", first)
     costs.passing(9 * min(total, p * sample), WORD)
     each_rank = -(-ranks // p)

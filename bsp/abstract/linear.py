@@ -22,9 +22,9 @@ from bsp.abstract.work import counter
 # ---------------------------------------------------------------------------------- products
 
 
-def _count_product(batch: int, m: int, k: int, n: int, dtype: DType) -> None:
-    """Count `batch` products of (m, k) by (k, n) matrices."""
-    counter.flops(product_kernel(m, n, dtype, k), batch * product(m, k, n) * complexity(dtype))
+def _count_product(m: int, k: int, n: int, dtype: DType) -> None:
+    """Count a product of an (m, k) by a (k, n) matrix."""
+    counter.flops(product_kernel(m, n, dtype, k), product(m, k, n) * complexity(dtype))
 
 
 @rule("dot")
@@ -42,7 +42,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
             f"{len(a_shape) - 1}) != {b_shape[place]} (dim {place})"
         )
     left, right = a_shape[:-1], b_shape[:place] + b_shape[place + 1 :]
-    _count_product(1, prod(left), a_shape[-1], prod(right), found)
+    _count_product(prod(left), a_shape[-1], prod(right), found)
     return into(out, left + right, found)
 
 
@@ -53,7 +53,7 @@ def vdot(a: Any, b: Any) -> Any:
     if prod(a_shape) != prod(b_shape):
         raise ValueError(f"cannot reshape array of size {prod(b_shape)} into shape ({prod(a_shape)},)")
     found = outcome(np.vdot, a_key, b_key)
-    _count_product(1, 1, prod(a_shape), 1, found)
+    _count_product(1, prod(a_shape), 1, found)
     return scalar(found)
 
 
@@ -70,7 +70,7 @@ def inner(a: Any, b: Any) -> Any:
             f"shapes {shape_text(a_shape)} and {shape_text(b_shape)} not aligned: {a_shape[-1]} (dim "
             f"{len(a_shape) - 1}) != {b_shape[-1]} (dim {len(b_shape) - 1})"
         )
-    _count_product(1, prod(a_shape[:-1]), a_shape[-1], prod(b_shape[:-1]), found)
+    _count_product(prod(a_shape[:-1]), a_shape[-1], prod(b_shape[:-1]), found)
     return result(a_shape[:-1] + b_shape[:-1], found)
 
 

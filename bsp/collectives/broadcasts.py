@@ -85,7 +85,7 @@ def _two_phase(steps: Steps, plan: _Plan, received: dict[int, Packed], source: i
         steps.post([rank], piece, plan)
 
 
-@BROADCAST.algorithm("hosts", lambda at: [*at.between_hosts(at.n), at.to_host(at.n)], by_hosts=True)
+@BROADCAST.algorithm("hosts", lambda at: [*at.between_hosts(), at.to_host()], by_hosts=True)
 def _by_hosts(steps: Steps, plan: _Plan, received: dict[int, Packed], source: int, taken: int) -> None:
     """Pass the value down a binary tree of hosts, led by the root on its own host, then on inside each host."""
     at = Domains(steps)

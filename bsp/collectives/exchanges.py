@@ -59,7 +59,7 @@ def _doubling(steps: Steps, packed: Packed) -> dict[int, Packed]:
 
 
 @ALLGATHER.algorithm(
-    "hosts", lambda at: [at.to_leader(at.n), at.bundles_of_leaders(), at.all_bundles_to_host()], by_hosts=True
+    "hosts", lambda at: [at.to_leader(), at.bundles_of_leaders(), at.all_bundles_to_host()], by_hosts=True
 )
 def _gathered_by_hosts(steps: Steps, packed: Packed) -> dict[int, Packed]:
     """Gather the values of a host at its leader, which sends them to all other leaders and hands all of them on."""

@@ -224,9 +224,7 @@ def _reduced_in_pieces(call: _Reducing, target: int) -> Any:
     return call.whole(arrived) if arrived else None
 
 
-@REDUCE.algorithm(
-    "hosts", lambda at: [at.to_leader(at.n, combining=True), *at.between_hosts(at.n, combining=True)], by_hosts=True
-)
+@REDUCE.algorithm("hosts", lambda at: [at.to_leader(combining=True), *at.between_hosts(combining=True)], by_hosts=True)
 def _reduced_by_hosts(call: _Reducing, target: int) -> Any:
     return call.up_the_hosts(Domains(call.steps), target)
 
@@ -275,9 +273,9 @@ def _allreduced_in_pieces(call: _Reducing) -> Any:
 
 
 def _hosts_costs(at: Sizes) -> list[Cost]:
-    swaps, folds = at.between_hosts(at.n, combining=True, swapping=True), at.folded_hosts > 0
-    up, down = at.between_hosts(at.n, combining=True)[:folds], at.between_hosts(at.n)[:folds]
-    return [at.to_leader(at.n, combining=True), *up, *swaps, *down, at.to_host(at.n)]
+    swaps, folds = at.between_hosts(combining=True, swapping=True), at.folded_hosts > 0
+    up, down = at.between_hosts(combining=True)[:folds], at.between_hosts()[:folds]
+    return [at.to_leader(combining=True), *up, *swaps, *down, at.to_host()]
 
 
 @ALLREDUCE.algorithm("hosts", _hosts_costs, by_hosts=True)

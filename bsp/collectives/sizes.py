@@ -182,24 +182,24 @@ class Sizes:
 
     # ------------------------------------------------------------------ host by host
 
-    def to_leader(self, words: float, combining: bool = False) -> Cost:
+    def to_leader(self, combining: bool = False) -> Cost:
         """Return the cost of a value from every process to the leader of its host, which may combine them."""
-        others = self._widest - 1
+        others, words = self._widest - 1, self.n
         combined = (others, words) if combining else (0, 0)
         out, copies = (self._widest - self.v, words), (self.v, words)
         return self.step(others * words, others, out, copies, combined, flops=others * words * combining, reach="host")
 
-    def to_host(self, words: float) -> Cost:
+    def to_host(self) -> Cost:
         """Return the cost of a value from the leader of each host to all processes there."""
         others = self._widest - 1
-        return self.step(others * words, others, (self._neighbours, words), (self.v, words), reach="host")
+        return self.step(others * self.n, others, (self._neighbours, self.n), (self.v, self.n), reach="host")
 
-    def between_hosts(self, words: float, combining: bool = False, swapping: bool = False) -> list[Cost]:
+    def between_hosts(self, combining: bool = False, swapping: bool = False) -> list[Cost]:
         """Return the costs of a value's way down the binary tree of hosts, or of values' way up, where they combine.
 
         swapping : both ways at once, between hosts at distance 1, 2, 4, ...
         """
-        words *= self._nodes if combining else 1
+        words = self.n * (self._nodes if combining else 1)
         combined = (1, words) if combining else (0, 0)
         one = self.step(words, 1, (1, words), (0, 0), combined, flops=words * combining, reach="hosts")
         return [one] * (self.swaps if swapping else self.crossings)
