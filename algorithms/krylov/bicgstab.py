@@ -12,7 +12,6 @@ Source: van der Vorst, Bi-CGSTAB (SIAM J. Sci. Stat. Comput. 13, 1992), with M o
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -66,8 +65,10 @@ def bicgstab(
     with np.errstate(over="ignore", invalid="ignore"):
         ba.persist(right, x, r, first, bb)
     if (unit := unit_of(right, *reals(bb))) is not None:
-        options: dict[str, Any] = {"rtol": rtol, "atol": atol * float(unit), "maxiter": maxiter, "M": apply}
-        return solved_in_unit(unit, partial(bicgstab, matrix, callback=in_unit(callback, unit), **options), right, x0)
+        return solved_in_unit(
+            unit, bicgstab, matrix, right, x0, rtol=rtol, atol=atol * float(unit), maxiter=maxiter, M=apply,
+            callback=in_unit(callback, unit),
+        )  # fmt: skip
     limit = limit_of(max(rtol * norm_of(*reals(bb)), atol), maxiter, "bicgstab")
     (rr,) = reals(first)
     state = bsp.State(x=x, r=r, done=0, info=0 if norm_of(rr) <= limit else -1, replaced=np.inf)

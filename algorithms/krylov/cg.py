@@ -15,7 +15,6 @@ far columns of A and 3 (p - 1) words, without a preconditioner 2 (p - 1); S = 2 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -86,9 +85,10 @@ def cg(
     with np.errstate(over="ignore", invalid="ignore"):
         begin(matrix, apply, state, right, bb)
     if (unit := unit_of(right, *reals(bb))) is not None:
-        options: dict[str, Any] = {"rtol": rtol, "atol": atol * float(unit), "maxiter": maxiter, "M": apply}
-        again = partial(cg, matrix, callback=in_unit(callback, unit), variant=variant, **options)
-        return solved_in_unit(unit, again, right, x0)
+        return solved_in_unit(
+            unit, cg, matrix, right, x0, rtol=rtol, atol=atol * float(unit), maxiter=maxiter, M=apply,
+            callback=in_unit(callback, unit), variant=variant,
+        )  # fmt: skip
     limit = limit_of(max(rtol * norm_of(*reals(bb)), atol), maxiter, "cg")
     state.fresh = norm_of(state.rr)  # the norm when r was computed from x last
     state.good = state.fresh <= limit

@@ -13,7 +13,6 @@ Source: Saad and Schultz, GMRES (SIAM J. Sci. Stat. Comput. 7, 1986).
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -71,16 +70,11 @@ def gmres(
         ba.persist(right, x, r, *squares)
     rr, bb = reals(*squares)
     if (unit := unit_of(right, bb)) is not None:
-        options: dict[str, Any] = {
-            "rtol": rtol,
-            "atol": atol * float(unit),
-            "restart": restart,
-            "maxiter": maxiter,
-            "M": apply,
-        }
-        told = callback if callback_type == "pr_norm" else in_unit(callback, unit)
-        again = partial(gmres, operand, callback=told, callback_type=callback_type, **options)
-        return solved_in_unit(unit, again, right, x0)
+        return solved_in_unit(
+            unit, gmres, operand, right, x0, rtol=rtol, atol=atol * float(unit), restart=restart, maxiter=maxiter,
+            M=apply, callback=callback if callback_type == "pr_norm" else in_unit(callback, unit),
+            callback_type=callback_type,
+        )  # fmt: skip
     norm, bnorm = norm_of(rr), norm_of(bb)
     limit = limit_of(max(rtol * bnorm, atol), maxiter, "gmres")
     state = bsp.State(x=x, r=r, norm=norm, done=0)

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,9 +71,10 @@ def minres(
     with np.errstate(over="ignore", invalid="ignore"):
         _begin(state, _expand(matrix, apply, r if x0 is None else r + shift * x, shift, right, x, bb))
     if (unit := unit_of(right, *reals(bb))) is not None:
-        options: dict[str, Any] = {"rtol": rtol, "shift": shift, "maxiter": maxiter, "M": apply}
-        again = partial(minres, matrix, callback=in_unit(callback, unit), **options)
-        return solved_in_unit(unit, again, right, x0)
+        return solved_in_unit(
+            unit, minres, matrix, right, x0, rtol=rtol, shift=shift, maxiter=maxiter, M=apply,
+            callback=in_unit(callback, unit),
+        )  # fmt: skip
     limit = limit_of(rtol * norm_of(*reals(bb)), maxiter, "minres")
     state.good = state.phi <= limit
     for _ in world().proc.rounds(0 if state.good or not np.isfinite(state.phi) else steps, state):

@@ -229,10 +229,10 @@ def in_unit(callback: Callable[[Array], Any] | None, unit: Any) -> Callable[[Arr
 
 
 def solved_in_unit(
-    unit: Any, solve: Callable[[Array, Array | None], tuple[Array, Info]], b: Array, x0: Any
+    unit: Any, solve: Callable[..., tuple[Array, Info]], A: Any, b: Array, x0: Any, **options: Any
 ) -> tuple[Array, Info]:
     """Return x and the info of a solver, which is given b and x0 multiplied by a power of two."""
-    x, info = solve(b * unit, None if x0 is None else ba.asarray(x0) * unit)
+    x, info = solve(A, b * unit, None if x0 is None else ba.asarray(x0) * unit, **options)
     return (x / unit).persist(), info
 
 
