@@ -284,12 +284,7 @@ def get(array: Array, parts: tuple[Any, ...]) -> Array:
 def _in_order(node: Node, index: _General) -> Node:
     """Reverse backward slices, and put the axes of a lookup's result into NumPy's order."""
     outer = len(index.what.outer)
-    if index.flipped:
-        key = [slice(None)] * len(node.kind.shape)
-        for number in index.flipped:
-            key[outer + number] = slice(None, None, -1)
-        found = basic(node.kind.shape, tuple(key))
-        node = build.viewed(node, found.shape, found.access)
+    node = _reversed(node, index)
     axes: list[int] = []
     new: list[int] = []
     for each in index.order:
@@ -386,14 +381,16 @@ def _as_found(value: Node, shape: Shape, index: _General) -> Node:
             kept += 1
     if new:
         value = build.squeezed(value, new)
-    value = build.permuted(value, [axes[k] for k in range(len(axes))])
-    if index.flipped:
-        key = [slice(None)] * len(value.kind.shape)
-        for number in index.flipped:
-            key[outer + number] = slice(None, None, -1)
-        found = basic(value.kind.shape, tuple(key))
-        value = build.viewed(value, found.shape, found.access)
-    return value
+    return _reversed(build.permuted(value, [axes[k] for k in range(len(axes))]), index)
+
+
+def _reversed(node: Node, index: _General) -> Node:
+    """Return a view, with the axes of positions first, in which the slices that run backwards are reversed."""
+    key = [slice(None)] * len(node.kind.shape)
+    for number in index.flipped:
+        key[len(index.what.outer) + number] = slice(None, None, -1)
+    found = basic(node.kind.shape, tuple(key))
+    return build.viewed(node, found.shape, found.access)
 
 
 # ----------------------------------------------------------------------------- functions
