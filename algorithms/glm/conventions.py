@@ -19,6 +19,7 @@ import numpy as np
 
 from bsp.algorithms.glm.data.table import is_frame
 from bsp.algorithms.glm.errors import DataError, NotFittedError
+from bsp.algorithms.glm.problem import Model, Solution
 
 _SHOWN = 5  # names in a message
 
@@ -27,6 +28,14 @@ class Conventions:
     """The base of models: parameters are the arguments of `__init__`, unchanged; fitted attributes end in "_"."""
 
     n_features_in_: int
+    coef_: np.ndarray
+    intercept_: Any
+    n_iter_: int
+    converged_: bool
+    deviance_: float
+    covariance_: np.ndarray | None
+    standard_errors_: np.ndarray | None
+    solution_: Solution
     _metadata_request: Any  # under the name by which scikit-learn's `clone` copies it
     feature_names_in_: np.ndarray
     _columns: ClassVar[dict[str, tuple[str, ...]]] = {  # that go with the rows of X, by method
@@ -142,6 +151,14 @@ class Conventions:
             self.n_features_in_ = len(data.coding.columns)
             if not is_frame(X) or all(isinstance(name, str) for name in X.columns):
                 self.feature_names_in_ = np.array([column.name for column in data.coding.columns], object)
+
+    def _keep(self, solution: Solution, model: Model) -> None:
+        """Keep the solution as fitted attributes."""
+        self.solution_, self._fitted = solution, model
+        self.coef_, self.intercept_ = solution.coef, solution.intercept
+        self.n_iter_, self.converged_, self.deviance_ = solution.n_iter, solution.converged, solution.deviance
+        self.covariance_ = solution.robust_covariance if model.robust else solution.covariance
+        self.standard_errors_ = None if self.covariance_ is None else np.sqrt(np.diag(self.covariance_))
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():

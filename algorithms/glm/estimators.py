@@ -30,10 +30,10 @@ from bsp.algorithms.glm.families import Family, family_of
 from bsp.algorithms.glm.fitting import solve
 from bsp.algorithms.glm.inference.covariance import leverages
 from bsp.algorithms.glm.inference.hypotheses import HypothesisTest, likelihood_ratio, wald
-from bsp.algorithms.glm.inference.prediction import Applied, applied, parted
+from bsp.algorithms.glm.inference.prediction import Applied, applied, check_weights, parted
 from bsp.algorithms.glm.inference.residuals import KINDS, residuals
 from bsp.algorithms.glm.inference.summary import Summary
-from bsp.algorithms.glm.problem import CLUSTERED, Model, Solution, is_number
+from bsp.algorithms.glm.problem import CLUSTERED, Model, Solution
 from bsp.algorithms.glm.solvers.newton import Progress
 from bsp.algorithms.glm.solvers.passes import is_sparse
 from bsp.arrays.typing import ArrayLike
@@ -102,14 +102,7 @@ class Regression(Conventions):
     """
 
     family: str | Family
-    coef_: np.ndarray
     intercept_: float
-    n_iter_: int
-    converged_: bool
-    deviance_: float
-    covariance_: np.ndarray | None
-    standard_errors_: np.ndarray | None
-    solution_: Solution
     _classify = False
 
     if not TYPE_CHECKING:  # type checkers, help and completion read the signature of __init__
@@ -239,14 +232,6 @@ class Regression(Conventions):
         if self._classify:
             self.classes_ = data.classes
 
-    def _keep(self, solution: Solution, model: Model) -> None:
-        """Keep the solution as fitted attributes."""
-        self.solution_, self._fitted = solution, model
-        self.coef_, self.intercept_ = solution.coef, solution.intercept
-        self.n_iter_, self.converged_, self.deviance_ = solution.n_iter, solution.converged, solution.deviance
-        self.covariance_ = solution.robust_covariance if model.robust else solution.covariance
-        self.standard_errors_ = None if self.covariance_ is None else np.sqrt(np.diag(self.covariance_))
-
     @declares(_of_summary)
     def summary(self, level: float = 0.95) -> Summary:
         """Return coefficients with standard errors, tests and intervals, and the quality of the fit; prints as a table.
@@ -254,8 +239,6 @@ class Regression(Conventions):
         level : of the confidence intervals.
         """
         self._check_fitted()
-        if not (is_number(level) and 0 < level < 1):
-            raise ValueError(f"level={level!r}: between 0 and 1")
         return Summary(self.solution_, self._fitted, self._target, level, self._notes, self._facts)
 
     def wald_test(self, hypothesis: str | Sequence[str] | ArrayLike, value: float | ArrayLike = 0.0) -> HypothesisTest:
@@ -362,7 +345,7 @@ class Regression(Conventions):
             return [weights.sum(), weights @ y, deviance(eta, y, weights)]
 
         total, summed, unexplained = found.summed(parts, y, sample_weight, check=self._check_possible)
-        _check_weights(total)
+        check_weights(total)
         with np.errstate(divide="ignore", invalid="ignore"):
             level = family.predictor(summed / total)
         (null,) = found.summed(lambda eta, y, w: [deviance(np.zeros_like(eta) + level, y, w)], y, sample_weight)
@@ -458,10 +441,7 @@ class LogisticRegression(Regression):
 
     def predict(self, X: Rows, offset: Column | None = None) -> Any:
         """Return the more probable label of each row, (n,)."""
-        found = self._linear(X, offset)
-        if found.dealt and self.classes_.dtype.kind not in "biuf":
-            raise DataError("labels that are texts cannot be in an array of bsp.arrays; predict_proba gives numbers")
-        return found.mapped(self._label)
+        return self._linear(X, offset).labels(self._label, self.classes_.dtype)
 
     def _label(self, eta: Any) -> Any:
         """Return the more probable label for each linear predictor."""
@@ -474,18 +454,6 @@ class LogisticRegression(Regression):
     @declares(_of_accuracy)
     def score(self, X: Rows, y: Column, sample_weight: Column | None = None, offset: Column | None = None) -> float:
         """Return the share of labels that are right, by weight.  Raises DataError for labels of neither class."""
-
-        def parts(eta: Any, y: Any, weights: Any) -> list[Any]:
-            return [weights.sum(), weights @ (self._label(eta) == y)]
-
         X, y, sample_weight, offset = parted(X, y, sample_weight, offset)
         found = self._linear(X, offset)
-        check = self._check_labels if self._labelled else None
-        total, right = found.summed(parts, y, sample_weight, labels=True, check=check)
-        _check_weights(total)
-        return float(right / total)
-
-
-def _check_weights(total: Any) -> None:
-    if not total > 0:
-        raise DataError("no row has a weight above 0: there is nothing to score")
+        return found.accuracy(self._label, y, sample_weight, self._check_labels if self._labelled else None)

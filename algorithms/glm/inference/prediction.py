@@ -84,6 +84,22 @@ class Applied(NamedTuple):
         found = np.stack(parts(self.eta, mine, given))
         return world().private.allreduce(found) if self.dealt else found
 
+    def labels(self, label: Callable[[Any], Any], kind: np.dtype[Any]) -> Any:
+        """Return each row's label, of a dtype, by `label(eta)`.  Raises DataError for texts of dealt rows."""
+        if self.dealt and kind.kind not in "biuf":
+            raise DataError("labels that are texts cannot be in an array of bsp.arrays; predict_proba gives numbers")
+        return self.mapped(label)
+
+    def accuracy(self, label: Callable[[Any], Any], y: Any, weights: Any, check: Check | None = None) -> float:
+        """Return the share of rows, by weight, whose y is `label(eta)`.  Cost and `check` as of `summed`."""
+
+        def parts(eta: Any, y: Any, weights: Any) -> list[Any]:
+            return [weights.sum(), weights @ (label(eta) == y)]
+
+        total, right = self.summed(parts, y, weights, labels=True, check=check)
+        check_weights(total)
+        return float(right / total)
+
     def checked(
         self, y: Any, weights: Any, labels: bool = False, check: Check | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -119,6 +135,12 @@ class Applied(NamedTuple):
         if self.bounds is not None:
             return vector_of(value, self.bounds, what)
         return whole_vector(value, len(self.eta), what)
+
+
+def check_weights(total: Any) -> None:
+    """Raise DataError if the sum of all weights is 0."""
+    if not total > 0:
+        raise DataError("no row has a weight above 0: there is nothing to score")
 
 
 def whole_vector(value: Any, n: int, what: str) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bsp.algorithms.glm.problem import Model, Solution
+from bsp.algorithms.glm.problem import Model, Solution, is_number
 from bsp.cost.units import counted
 
 
@@ -53,6 +53,10 @@ class Summary:
     level: float = 0.95
     remarks: tuple[str, ...] = ()
     about: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not (is_number(self.level) and 0 < self.level < 1):
+            raise ValueError(f"level={self.level!r}: between 0 and 1")
 
     @property
     def statistic(self) -> str:

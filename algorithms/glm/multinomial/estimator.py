@@ -18,7 +18,7 @@ from bsp.algorithms.glm.multinomial.cost import cost
 from bsp.algorithms.glm.multinomial.fitting import solve_classes
 from bsp.algorithms.glm.multinomial.softmax import Multinomial, probabilities
 from bsp.algorithms.glm.multinomial.summary import ClassSummary
-from bsp.algorithms.glm.problem import CLUSTERED, Model, Solution, is_number
+from bsp.algorithms.glm.problem import CLUSTERED, Model
 from bsp.algorithms.glm.solvers.newton import Progress
 from bsp.arrays.typing import ArrayLike
 from bsp.cost.model import Cost, Machine
@@ -71,14 +71,7 @@ class MultinomialRegression(Conventions):
 
     classes_: np.ndarray
     reference_: Any
-    coef_: np.ndarray
     intercept_: np.ndarray
-    n_iter_: int
-    converged_: bool
-    deviance_: float
-    covariance_: np.ndarray | None
-    standard_errors_: np.ndarray | None
-    solution_: Solution
     _estimator_type = "classifier"
     _several = True
     _columns: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -123,7 +116,12 @@ class MultinomialRegression(Conventions):
         self._remember(data, X)
         self.classes_, self.reference_ = data.classes, data.classes[place]
         self._others = tuple(map(_named, np.delete(data.classes, place)))
-        self._keep(solve_classes(data.rows, model, place, self._others, progress), model, place)
+        self._keep(solve_classes(data.rows, model, place, self._others, progress), model)
+        self.coef_ = np.insert(self.coef_, place, 0.0, axis=0)
+        self.intercept_ = np.insert(self.intercept_, place, 0.0)
+        if self.standard_errors_ is not None:
+            errors = self.standard_errors_.reshape(len(self._others), -1)
+            self.standard_errors_ = np.insert(errors, place, 0.0, axis=0)
         return data
 
     def cost(self, n: int, k: int, classes: int, p: int, machine: Machine | None = None, iterations: int = 6) -> Cost:
@@ -152,18 +150,6 @@ class MultinomialRegression(Conventions):
             raise DataError(f"reference={self.reference!r}: no row is of this class; there are {_shown(classes)}")
         return int(found[0])
 
-    def _keep(self, solution: Solution, model: Model, place: int) -> None:
-        """Keep the solution as fitted attributes."""
-        self.solution_, self._fitted = solution, model
-        self.coef_ = np.insert(solution.coef, place, 0.0, axis=0)
-        self.intercept_ = np.insert(solution.intercept, place, 0.0)
-        self.n_iter_, self.converged_, self.deviance_ = solution.n_iter, solution.converged, solution.deviance
-        self.covariance_ = solution.robust_covariance if model.robust else solution.covariance
-        self.standard_errors_ = None
-        if self.covariance_ is not None:
-            errors = np.sqrt(np.diag(self.covariance_)).reshape(len(self._others), -1)
-            self.standard_errors_ = np.insert(errors, place, 0.0, axis=0)
-
     @declares(_of_summary)
     def summary(self, level: float = 0.95) -> ClassSummary:
         """Return coefficients with standard errors, tests and intervals, and the quality of the fit; prints as a table.
@@ -171,8 +157,6 @@ class MultinomialRegression(Conventions):
         level : of the confidence intervals.
         """
         self._check_fitted()
-        if not (is_number(level) and 0 < level < 1):
-            raise ValueError(f"level={level!r}: between 0 and 1")
         remarks = (*self._notes, f"classes are compared with {_named(self.reference_)!r}")
         return ClassSummary(self.solution_, self._fitted, self._target, level, remarks, self._facts, self._others)
 
@@ -198,10 +182,7 @@ class MultinomialRegression(Conventions):
 
     def predict(self, X: Rows) -> Any:
         """Return the most probable label of each row, (n,)."""
-        found = self._linear(X)
-        if found.dealt and self.classes_.dtype.kind not in "biuf":
-            raise DataError("labels that are texts cannot be in an array of bsp.arrays; predict_proba gives numbers")
-        return found.mapped(self._label)
+        return self._linear(X).labels(self._label, self.classes_.dtype)
 
     def _label(self, eta: Any) -> Any:
         place = np.argmax(eta, axis=1)
@@ -215,15 +196,8 @@ class MultinomialRegression(Conventions):
     @declares(_of_score)
     def score(self, X: Rows, y: Column, sample_weight: Column | None = None) -> float:
         """Return the share of labels that are right, by weight."""
-
-        def parts(eta: Any, y: Any, weights: Any) -> list[Any]:
-            return [weights.sum(), weights @ (self._label(eta) == y)]
-
         X, y, sample_weight = parted(X, y, sample_weight)
-        total, right = self._linear(X).summed(parts, y, sample_weight, labels=True)
-        if not total > 0:
-            raise DataError("no row has a weight above 0: there is nothing to score")
-        return float(right / total)
+        return self._linear(X).accuracy(self._label, y, sample_weight)
 
 
 def _named(label: Any) -> str:
