@@ -178,15 +178,20 @@ def permuted(node: Node, axes: Sequence[int]) -> Node:
     return viewed(node, tuple(shape[axis] for axis in axes), [Access(place[axis]) for axis in range(len(shape))])
 
 
+def broadcasts(own: Shape, shape: Shape) -> bool:
+    """Return whether an array of shape `own` broadcasts to `shape`."""
+    return len(own) <= len(shape) and all(a in (1, b) for a, b in zip(own[::-1], shape[::-1], strict=False))
+
+
 def broadcast(node: Node, shape: Shape) -> Node:
     """Return a node broadcast to a shape, as NumPy broadcasts; ShapeError if it does not."""
     own = node.kind.shape
     if own == shape:
         return node
-    first = len(shape) - len(own)
-    if first < 0 or any(mine not in (1, wanted) for mine, wanted in zip(own, shape[first:], strict=True)):
+    if not broadcasts(own, shape):
         raise ShapeError(f"shape {own} does not broadcast to {shape}")
     node = strong(node)
+    first = len(shape) - len(own)
     return viewed(node, shape, [
         Access(first + axis) if length == shape[first + axis] else Access(-1, 0, 0) for axis, length in enumerate(own)
     ])  # fmt: skip

@@ -194,11 +194,7 @@ def ready(value: Any, shape: Shape, dtype: DType) -> Any:
         return None
     while values.ndim > len(shape) and values.shape[0] == 1:
         values = values[0]
-    if values.ndim > len(shape) or any(
-        own not in (1, wanted) for own, wanted in zip(values.shape[::-1], shape[::-1], strict=False)
-    ):
-        return None
-    return writing.cast(values, dtype)
+    return writing.cast(values, dtype) if build.broadcasts(values.shape, shape) else None
 
 
 def scalar_of(number: Node, dtype: DType) -> np.ndarray:

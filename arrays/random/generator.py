@@ -114,7 +114,7 @@ class Generator:
         found: Shape = np.broadcast_shapes(*[each.shape for each in arrays]) if size is None and core is None else ()
         if size is not None:
             found = (*checked_shape(size), *last)
-        if not all(_broadcasts(each.shape, found) for each in arrays):
+        if not all(build.broadcasts(each.shape, found) for each in arrays):
             raise ValueError(
                 f"{name}: parameters of shapes {[each.shape for each in arrays]} do not broadcast to size={found}"
             )
@@ -714,11 +714,6 @@ class Generator:
 def _bytes(streams: Streams, length: int) -> builtins.bytes:
     """Return `length` random bytes, the same on every process."""
     return streams(0).bytes(length)
-
-
-def _broadcasts(own: Shape, shape: Shape) -> builtins.bool:
-    last = shape[len(shape) - len(own) :]
-    return len(own) <= len(shape) and all(mine in (1, given) for mine, given in zip(own, last, strict=True))
 
 
 @declares(lambda costs, name, streams, given, options, vectors: None)

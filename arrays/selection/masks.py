@@ -549,13 +549,11 @@ def assigned(node: Node, mask: Node, value: Node) -> Node:
             f"{len(value.kind.shape)} dimensions"
         )
     value = assignable(value, dtype)
-    while len(value.kind.shape) > 1 + len(trailing) and value.kind.shape[0] == 1:
-        value = build.squeezed(value, [0])
-    if len(value.kind.shape) == 1 + len(trailing) and value.kind.shape[0] == 1:
+    while len(value.kind.shape) > len(trailing) and value.kind.shape[0] == 1:
         value = build.squeezed(value, [0])
     own = value.kind.shape
     if len(own) <= len(trailing):
-        if any(mine not in (1, wanted) for mine, wanted in zip(own[::-1], trailing[::-1], strict=False)):
+        if not build.broadcasts(own, trailing):
             raise ValueError(_mismatch(own, ("count", *trailing)))
         if len(mask.kind.shape) < len(shape):
             mask = build.expanded(mask, range(ndim, len(shape)))
@@ -572,7 +570,7 @@ def assigned(node: Node, mask: Node, value: Node) -> Node:
     found = _with_mask(node, mask)
     counts = [_count(found.known)] if layout.replicated else _counts_in_place(here, found)
     cuts = _cuts_of(counts, own, trailing, ndim < len(shape))
-    if any(mine not in (1, wanted) for mine, wanted in zip(own[1:], trailing, strict=True)):
+    if not build.broadcasts(own[1:], trailing):
         raise ValueError(_mismatch(own, (cuts[-1], *trailing)))
     value = build.broadcast(value, (own[0], *trailing))
     if layout.replicated:

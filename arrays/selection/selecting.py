@@ -332,8 +332,7 @@ def put(array: Array, parts: tuple[Any, ...], value: Any, how: Store | None = No
     node = _valued(given, array) if how is None else build.strong(given)
     while len(node.kind.shape) > len(shape) and node.kind.shape[0] == 1:
         node = build.squeezed(node, [0])
-    own = node.kind.shape
-    if len(own) > len(shape) or any(a not in (1, b) for a, b in zip(own[::-1], shape[::-1], strict=False)):
+    if not build.broadcasts(node.kind.shape, shape):
         raise ValueError(masks._mismatch(given.kind.shape, shape))
     if node.kind.size != 1 or not index.known:
         node = _as_found(node, shape, index)

@@ -124,7 +124,7 @@ def test_an_assignment_changes_what_numpy_changes(grid: Any, nprocs: int) -> Non
         shape = x[tuple(map(plain, key))].shape
         full = np.arange(1.0, 1 + np.prod(shape)).reshape(shape)
         cases += [(key, 7), (key, full), (key, Dealt(full, tuple(min(2, max(n, 1)) for n in shape)))]
-        cases += [(key, full[:1]), (key, np.ones((2, 3, 5, 7)))]
+        cases += [(key, full[:1]), (key, np.ones((2, 3, 5, 7))), *[(key, full[:, None])] * (full.size > 0)]
 
     def main(proc: bsp.Process) -> list[Any]:
         found = []
