@@ -12,7 +12,7 @@ import numpy as np
 from bsp.arrays import build
 from bsp.arrays.api import reductions
 from bsp.arrays.api.creation import arange, asarray, checked_shape, ones, zeros_like
-from bsp.arrays.api.manipulation import concat, moveaxis, ravel, reshape
+from bsp.arrays.api.manipulation import concat, cut_along, moveaxis, ravel, reshape
 from bsp.arrays.api.ufuncs import FUNCTIONS as UFUNCS
 from bsp.arrays.api.ufuncs import astype, where
 from bsp.arrays.array import Array, wrap
@@ -61,10 +61,6 @@ def _along(arr: Any, axis: int | None) -> tuple[Array, int]:
     return array, build.normal_axis(axis, array.ndim)
 
 
-def _part(array: Array, axis: int, low: int, high: int) -> Array:
-    return array[(slice(None),) * axis + (slice(low, high),)]
-
-
 def _checked(obj: Any, length: int, axis: int, most: int) -> np.ndarray:
     """Return positions counted from 0, checked, on every process.  Collective for an Array: gathers it everywhere."""
     given = brought("delete: positions", obj) if isinstance(obj, Array) else np.asarray(obj)
@@ -93,7 +89,9 @@ def delete(arr: ArrayLike, obj: int | slice | ArrayLike, axis: int | None = None
             return array.copy()
         chosen = chosen if chosen.step > 0 else chosen[::-1]
         if chosen.step == 1:
-            return concat([_part(array, place, 0, chosen[0]), _part(array, place, chosen[-1] + 1, length)], axis=place)
+            return concat(
+                [cut_along(array, place, 0, chosen[0]), cut_along(array, place, chosen[-1] + 1, length)], axis=place
+            )
         keep = ones(length, dtype=bool)
         keep[chosen[0] : chosen[-1] + 1 : chosen.step] = False
         return compress(keep, array, axis=place)
@@ -107,8 +105,8 @@ def delete(arr: ArrayLike, obj: int | slice | ArrayLike, axis: int | None = None
     if given.size <= FEW:
         at = np.unique(_checked(obj, length, place, length))
         edges = [-1, *at.tolist(), length]
-        parts = [_part(array, place, low + 1, high) for low, high in pairwise(edges) if high > low + 1]
-        return concat(parts or [_part(array, place, 0, 0)], axis=place)
+        parts = [cut_along(array, place, low + 1, high) for low, high in pairwise(edges) if high > low + 1]
+        return concat(parts or [cut_along(array, place, 0, 0)], axis=place)
     keep = ones(length, dtype=bool)
     keep[given.reshape(-1)] = False
     return compress(keep, array, axis=place)
@@ -162,9 +160,9 @@ def _put_between(array: Array, new: Array, at: np.ndarray, order: np.ndarray, pl
     ordered, parts, done = at[order], [], 0
     for position in np.unique(ordered).tolist():
         first, last = np.searchsorted(ordered, [position, position + 1]).tolist()
-        parts += [_part(array, place, done, position), _part(new, place, first, last)]
+        parts += [cut_along(array, place, done, position), cut_along(new, place, first, last)]
         done = position
-    return concat([*parts, _part(array, place, done, array.shape[place])], axis=place)
+    return concat([*parts, cut_along(array, place, done, array.shape[place])], axis=place)
 
 
 def _merged(array: Array, new: Array, at: np.ndarray, place: int) -> Array:

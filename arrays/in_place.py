@@ -19,7 +19,7 @@ from bsp.arrays.editing import cycled
 from bsp.arrays.expressions.graph import Node
 from bsp.arrays.indexing import scalar_of
 from bsp.arrays.kernels import elementwise as ew
-from bsp.arrays.procedures.operands import flattened
+from bsp.arrays.selection.masks import flattened_array
 from bsp.arrays.selection.selecting import put_flat as put
 from bsp.arrays.selection.selecting import take as taken
 from bsp.arrays.sorting import partition as parting
@@ -36,11 +36,6 @@ def _changed(name: str, x: Any) -> Array:
     if not isinstance(x, Array):
         raise TypeError(f"{name} changes an array of bsp.arrays, not {type(x).__name__}")
     return x
-
-
-def _flattened(x: Array) -> Array:
-    """Return a copy of all elements in C order."""
-    return wrap(flattened(build.strong(x._node)))
 
 
 def _become(x: Array, found: Array) -> None:
@@ -73,7 +68,7 @@ def partition(x: Array, kth: Any, axis: Any = -1, kind: Any = "introselect", ord
 def resize(x: Array, new_shape: Any) -> None:
     """Change the shape, in place: elements in C order are dropped at the end, or followed by zeros."""
     shape = checked_shape(new_shape)
-    flat, size = _flattened(x), int(np.prod(shape, dtype=np.int64))
+    flat, size = flattened_array(x), int(np.prod(shape, dtype=np.int64))
     if size > flat.size:
         zeros = build.broadcast(build.cast(build.operand(0), x.dtype), (size - flat.size,))
         flat = concat([flat, wrap(zeros)])
@@ -150,7 +145,7 @@ def place(x: Array, mask: ArrayLike, values: ArrayLike) -> None:
         return
     if not given.size:
         raise ValueError("Cannot insert from an empty array!")
-    flat = _flattened(target)
+    flat = flattened_array(target)
     flat[ravel(held)] = cycled(given, count)
     _become(target, reshape(flat, target.shape))
 
@@ -220,17 +215,17 @@ class Flat:
 
     def copy(self) -> Array:
         """Return a copy of all elements in C order."""
-        return _flattened(self._array)
+        return flattened_array(self._array)
 
     def __len__(self) -> int:
         return self._array.size
 
     def __getitem__(self, key: Index) -> Array:
-        return _flattened(self._array)[key].copy()
+        return flattened_array(self._array)[key].copy()
 
     def __setitem__(self, key: Index, values: ArrayLike) -> None:
         """Assign values, repeated as often as needed, as in NumPy."""
-        flat = _flattened(self._array)
+        flat = flattened_array(self._array)
         chosen = flat[key]
         if not chosen.size:
             return

@@ -20,6 +20,7 @@ import numpy as np
 from bsp.algorithms.glm.data.table import is_frame
 from bsp.algorithms.glm.errors import DataError, NotFittedError
 from bsp.algorithms.glm.problem import Model, Solution
+from bsp.declared import Costs
 
 _SHOWN = 5  # names in a message
 
@@ -180,6 +181,11 @@ class Conventions:
             )
         if width != self.n_features_in_:
             raise DataError(f"X has {width} features, but {kind} is expecting {self.n_features_in_} features as input")
+
+
+def of_summary(costs: Costs, model: Conventions, level: float = 0.95) -> str:
+    """Declare that a summary costs nothing; without values there is none to print."""
+    return f"{type(model).__name__}: a run without values has no coefficients"
 
 
 def column_vector(y: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ import numpy as np
 
 from bsp.algorithms.glm import path as paths
 from bsp.algorithms.glm.absorbing.absorb import check_absorbing, columns_of, solve_absorbing
-from bsp.algorithms.glm.conventions import Conventions
+from bsp.algorithms.glm.conventions import Conventions, of_summary
 from bsp.algorithms.glm.cost import cost, for_predictors
 from bsp.algorithms.glm.data.inputs import Column, Rows
 from bsp.algorithms.glm.data.preparing import Given, Prepared, prepared
@@ -39,11 +39,6 @@ from bsp.algorithms.glm.solvers.passes import is_sparse
 from bsp.arrays.typing import ArrayLike
 from bsp.cost.model import Cost, Machine
 from bsp.declared import Costs, declares
-
-
-def _of_summary(costs: Costs, model: Regression, level: float = 0.95) -> str:
-    """Declare that a summary costs nothing; without values there is none to print."""
-    return f"{type(model).__name__}: a run without values has no coefficients"
 
 
 def _of_score(
@@ -232,7 +227,7 @@ class Regression(Conventions):
         if self._classify:
             self.classes_ = data.classes
 
-    @declares(_of_summary)
+    @declares(of_summary)
     def summary(self, level: float = 0.95) -> Summary:
         """Return coefficients with standard errors, tests and intervals, and the quality of the fit; prints as a table.
 

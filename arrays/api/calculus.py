@@ -14,7 +14,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from bsp.arrays import build
 from bsp.arrays.api import reductions
 from bsp.arrays.api.creation import asarray
-from bsp.arrays.api.manipulation import concat, ravel
+from bsp.arrays.api.manipulation import concat, cut_along, laid_along, ravel
 from bsp.arrays.api.ufuncs import absolute, astype, remainder, where
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.gathering import decided
@@ -25,15 +25,6 @@ __all__ = ["ediff1d", "gradient", "trapezoid", "unwrap"]
 
 def _array(x: Any) -> Array:
     return wrap(build.strong(asarray(x)._node))
-
-
-def _cut(array: Array, axis: int, low: int | None, high: int | None) -> Array:
-    return array[(slice(None),) * axis + (slice(low, high),)]
-
-
-def _on_axis(line: Array, axis: int, ndim: int) -> Array:
-    """Return a vector as an array of `ndim` axes that lies along one of them."""
-    return line[tuple(slice(None) if k == axis else None for k in range(ndim))]
 
 
 def gradient(
@@ -97,10 +88,10 @@ def _spacings(array: Array, given: Sequence[Any], axes: Sequence[int]) -> list[A
 
 def _along(f: Array, axis: int, spacing: Any, edge_order: int) -> Array:
     ndim = f.ndim
-    before, middle, after = _cut(f, axis, None, -2), _cut(f, axis, 1, -1), _cut(f, axis, 2, None)
+    before, middle, after = cut_along(f, axis, None, -2), cut_along(f, axis, 1, -1), cut_along(f, axis, 2, None)
 
     def at(position: int) -> Array:
-        return _cut(f, axis, position, position + 1 or None)
+        return cut_along(f, axis, position, position + 1 or None)
 
     if not isinstance(spacing, Array):
         inner = (after - before) / (2.0 * spacing)
@@ -111,7 +102,7 @@ def _along(f: Array, axis: int, spacing: Any, edge_order: int) -> Array:
             first = a * at(0) + b * at(1) + c * at(2)
             last = 0.5 / spacing * at(-3) + -2.0 / spacing * at(-2) + 1.5 / spacing * at(-1)
         return concat([first, inner, last], axis=axis)
-    left, right = _on_axis(spacing[:-1], axis, ndim), _on_axis(spacing[1:], axis, ndim)
+    left, right = laid_along(spacing[:-1], axis, ndim), laid_along(spacing[1:], axis, ndim)
     inner = (
         -right / (left * (left + right)) * before
         + (right - left) / (left * right) * middle
@@ -119,7 +110,7 @@ def _along(f: Array, axis: int, spacing: Any, edge_order: int) -> Array:
     )
 
     def step(position: int) -> Array:
-        return _on_axis(spacing[slice(position, position + 1 or None)], axis, ndim)
+        return laid_along(spacing[slice(position, position + 1 or None)], axis, ndim)
 
     if edge_order == 1:
         first, last = (at(1) - at(0)) / step(0), (at(-1) - at(-2)) / step(-1)
@@ -140,8 +131,8 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
         points = _array(x)
         steps = reductions.diff(points, axis=-1 if points.ndim == 1 else axis)
         if points.ndim == 1:
-            steps = _on_axis(steps, place, values.ndim)
-    pairs = _cut(values, place, 1, None) + _cut(values, place, None, -1)
+            steps = laid_along(steps, place, values.ndim)
+    pairs = cut_along(values, place, 1, None) + cut_along(values, place, None, -1)
     return reductions.sum(steps * pairs / 2.0, axis=place)
 
 
@@ -180,5 +171,5 @@ def unwrap(p: ArrayLike, discont: float | None = None, axis: int = -1, *, period
     if ambiguous:
         inside = where((inside == low) & (steps > 0), high, inside)
     added = where(absolute(steps) < (period / 2 if discont is None else discont), 0, inside - steps)
-    first, rest_of = _cut(phases, place, None, 1), _cut(phases, place, 1, None)
+    first, rest_of = cut_along(phases, place, None, 1), cut_along(phases, place, 1, None)
     return concat([astype(first, kind), astype(rest_of + reductions.cumsum(added, axis=place), kind)], axis=place)

@@ -175,6 +175,16 @@ def broadcast_arrays(*arrays: ArrayLike) -> list[Array]:
     return [each if each.shape == shape else broadcast_to(each, shape) for each in given]
 
 
+def cut_along(array: Array, axis: int, low: int | None, high: int | None) -> Array:
+    """Return a view of a range of positions on an axis."""
+    return array[(slice(None),) * axis + (slice(low, high),)]
+
+
+def laid_along(line: Array, axis: int, ndim: int) -> Array:
+    """Return a vector as an array of `ndim` axes that lies along one of them."""
+    return line[tuple(slice(None) if k == axis else None for k in range(ndim))]
+
+
 def flip(x: ArrayLike, /, axis: int | Sequence[int] | None = None) -> Array:
     """Return a view with the order of elements reversed along axes; None: along all."""
     array = asarray(x)

@@ -28,6 +28,7 @@ from bsp.arrays.comprehensions.names import (
     free,
     index_names,
     names_in,
+    outermost,
     range_of,
 )
 from bsp.arrays.comprehensions.syntax import Comprehension, axes_of
@@ -52,7 +53,7 @@ class CompiledAggregate(NamedTuple):
 
 def grouped(read: Comprehension, nodes: Mapping[str, Node], values: Values, key: tuple[Any, ...]) -> Node:
     """Return the array that a comprehension with computed indices describes.  Collective."""
-    calls = _outermost(read.right)
+    calls = outermost(read.right)
     if not calls:
         where = next(iter(read.keys.values()))
         raise read.mistake(
@@ -83,13 +84,6 @@ def _outside(read: Comprehension, bad: BadGroup, span: range | None) -> Exceptio
         return read.mistake(where, f"group {words} is {bad.value}; groups are counted from 0")
     text = f"{span.start}:{span.stop}"
     return read.mistake(where, f"group {words} is {bad.value}, outside its range {text}")
-
-
-def _outermost(node: ast.AST) -> list[ast.Call]:
-    """Return the outermost aggregates of an expression, from left to right."""
-    if isinstance(node, ast.Call) and aggregate_of(node) is not None:
-        return [node]
-    return [call for child in ast.iter_child_nodes(node) for call in _outermost(child)]
 
 
 def _part(read: Comprehension, call: ast.Call, kinds: Mapping[str, Kind], values: Values) -> CompiledAggregate:
@@ -162,7 +156,7 @@ def _named(read: Comprehension, operands: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Results(ast.NodeTransformer):
-    """Replaces the outermost aggregates of an expression by given subscripts, in the order of `_outermost`."""
+    """Replaces the outermost aggregates of an expression by given subscripts, in the order of `outermost`."""
 
     def __init__(self, subscripts: Sequence[ast.expr]) -> None:
         self._next = iter(subscripts)
@@ -184,7 +178,7 @@ def _rest(
     def make() -> Template:
         kinds = {name: node.kind for name, node in nodes.items()}
         found: list[ast.expr] = []
-        for number, (part, call) in enumerate(zip(parts, _outermost(read.right), strict=True)):
+        for number, (part, call) in enumerate(zip(parts, outermost(read.right), strict=True)):
             axes: list[ast.expr] = [each for each in read.left if each.id in read.keys]
             axes += [_place(read, each, kinds, values) for each in read.left if each.id in part.kept]
             subscript = ast.Subscript(ast.Name(f"#{number}"), ast.Tuple(axes, ast.Load()), ast.Load())

@@ -313,6 +313,13 @@ def aggregate_of(node: ast.Call) -> str | None:
     return func.id if isinstance(func, ast.Name) and func.id in AGGREGATES else None
 
 
+def outermost(node: ast.AST) -> list[ast.Call]:
+    """Return the outermost aggregates of an expression, from left to right."""
+    if isinstance(node, ast.Call) and aggregate_of(node) is not None:
+        return [node]
+    return [call for child in ast.iter_child_nodes(node) for call in outermost(child)]
+
+
 def index_names(read: Comprehension, kinds: Mapping[str, Kind], values: Values) -> set[str]:
     """Return the names of all indices: on the left, with a range, of an aggregate, or in a subscript of an operand.
 

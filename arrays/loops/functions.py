@@ -227,17 +227,13 @@ class _Readable(ast.NodeTransformer):
             return self.generic_visit(np_call("sum" if name == "_total" else "prod", node.args[1], axis=node.args[2]))
         return node
 
-    def visit_If(self, node: ast.If) -> Any:
-        """Leave out the test of a guard, and what is done where it fails."""
+    def visit_If(self, node: ast.If | ast.IfExp) -> Any:
+        """Leave out the test of a guard, and what is done or computed where it fails."""
         guards = _is_guard(node.test)
         self.generic_visit(node)
         return node.body if guards else node
 
-    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        """Leave out the test of a guard, and what is computed where it fails."""
-        guards = _is_guard(node.test)
-        self.generic_visit(node)
-        return node.body if guards else node
+    visit_IfExp = visit_If
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         """Write the module's name."""

@@ -14,7 +14,7 @@ import numpy as np
 from bsp.arrays import build
 from bsp.arrays.api import reductions
 from bsp.arrays.api.creation import arange, asarray, checked_shape, linspace, of_indices
-from bsp.arrays.api.manipulation import concat, stack
+from bsp.arrays.api.manipulation import concat, laid_along, stack
 from bsp.arrays.api.ufuncs import astype
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.selection.masks import flatnonzero, nonzero
@@ -28,12 +28,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _on_axis(line: Array, axis: int, ndim: int) -> Array:
-    return line[tuple(slice(None) if k == axis else None for k in range(ndim))]
-
-
 def _open_grid(lines: list[Array]) -> tuple[Array, ...]:
-    return tuple(_on_axis(line, axis, len(lines)) for axis, line in enumerate(lines))
+    return tuple(laid_along(line, axis, len(lines)) for axis, line in enumerate(lines))
 
 
 def _dense(lines: list[Array]) -> Array:

@@ -21,7 +21,7 @@ Rounds of histograms: Solomonik and Kale (IPDPS 2010).  There each round involve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import ceil, sqrt
 from typing import Any, NamedTuple
 
@@ -39,8 +39,6 @@ DEVIATIONS = 4.0  # half the width of a bracket, in standard deviations
 AMPLE = 100  # with AMPLE·p elements on each process, a third round of brackets may pay: see `budget`
 MARGIN = 2.0  # how much fuller than expected the last bracket may be: 1.9 was seen in 63 cuts of six arrays
 _GOLDEN = (sqrt(5) - 1) / 2  # multiples of it, modulo one, are spread evenly
-
-Ranks = Sequence[int] | Callable[[np.ndarray, np.ndarray], Sequence[int]]  # or of (sizes, extras)
 
 
 class Budget(NamedTuple):

@@ -19,7 +19,7 @@ import numpy as np
 from bsp.arrays.api.creation import arange, asarray
 from bsp.arrays.array import Array
 from bsp.arrays.comprehensions.compiler import BINARY, comprehension
-from bsp.arrays.comprehensions.names import aggregate_of, check_all_named, free
+from bsp.arrays.comprehensions.names import aggregate_of, check_all_named, free, outermost
 from bsp.arrays.comprehensions.syntax import Comprehension, axes_of, parsed
 from bsp.arrays.errors import ArrayError
 from bsp.arrays.sparse.array import SparseArray
@@ -61,7 +61,7 @@ class _Sparse:
             names = self._indices(node)
             if set(names) <= set(self.left):
                 return self._placed(node, names)
-        calls = [call for call in _outermost(read.right) if self._sparse_in(call)]
+        calls = [call for call in outermost(read.right) if self._sparse_in(call)]
         inside = {id(node) for call in calls for node in self._sparse_in(call)}
         for node in subscripts:
             if id(node) not in inside:
@@ -329,13 +329,6 @@ def _summed(a: Any, how: str | None) -> Any:
         return a
     dtype = np.add.reduce(np.zeros(1, a.dtype)).dtype
     return a if dtype == a.dtype else a.astype(dtype)
-
-
-def _outermost(node: ast.AST) -> list[ast.Call]:
-    """Return the outermost aggregates of an expression, from left to right."""
-    if isinstance(node, ast.Call) and aggregate_of(node) is not None:
-        return [node]
-    return [call for child in ast.iter_child_nodes(node) for call in _outermost(child)]
 
 
 def _subscript(name: str, axes: Iterable[str]) -> ast.expr:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from bsp.algorithms.glm.conventions import Conventions
+from bsp.algorithms.glm.conventions import Conventions, of_summary
 from bsp.algorithms.glm.cost import for_predictors
 from bsp.algorithms.glm.data.inputs import Column, Rows
 from bsp.algorithms.glm.data.preparing import Given, Prepared, prepared
@@ -26,11 +26,6 @@ from bsp.declared import Costs, declares
 from bsp.values.payload import is_abstract
 
 MOST_CLASSES = 1000
-
-
-def _of_summary(costs: Costs, model: MultinomialRegression, level: float = 0.95) -> str:
-    """Declare that a summary costs nothing; without values there is none to print."""
-    return f"{type(model).__name__}: a run without values has no coefficients"
 
 
 def _of_score(costs: Costs, model: MultinomialRegression, X: Any, y: Any, sample_weight: Any = None) -> Any:
@@ -150,7 +145,7 @@ class MultinomialRegression(Conventions):
             raise DataError(f"reference={self.reference!r}: no row is of this class; there are {_shown(classes)}")
         return int(found[0])
 
-    @declares(_of_summary)
+    @declares(of_summary)
     def summary(self, level: float = 0.95) -> ClassSummary:
         """Return coefficients with standard errors, tests and intervals, and the quality of the fit; prints as a table.
 
