@@ -111,6 +111,11 @@ def strong(node: Node) -> Node:
     return node if node.kind.weak is None else cast(node, node.kind.dtype)
 
 
+def truth(node: Node) -> Node:
+    """Return a node as booleans, True where it is not 0; the node itself if it has booleans."""
+    return node if node.kind.dtype.kind == "b" else apply(ew.of_ufunc(np.not_equal), node, operand(0))
+
+
 def viewed(node: Node, shape: Shape, access: Sequence[Access]) -> Node:
     """Return a view of a node; the node itself where the view leaves every element in its place."""
     op = interned(ViewOperation, tuple(access))

@@ -16,9 +16,7 @@ from bsp.arrays.api.manipulation import concat, ravel, reshape
 from bsp.arrays.api.ufuncs import stored
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.editing import cycled
-from bsp.arrays.expressions.graph import Node
 from bsp.arrays.indexing import scalar_of
-from bsp.arrays.kernels import elementwise as ew
 from bsp.arrays.selection.masks import flattened_array
 from bsp.arrays.selection.selecting import put_flat as put
 from bsp.arrays.selection.selecting import take as taken
@@ -75,12 +73,6 @@ def resize(x: Array, new_shape: Any) -> None:
     replace(x, reshape(flat[:size], shape)._node)
 
 
-def _condition(mask: Any) -> Node:
-    """Return a mask as booleans; numbers are true where they are not zero."""
-    node = build.strong(build.operand(mask))
-    return node if node.kind.dtype.kind == "b" else build.apply(ew.of_ufunc(np.not_equal), node, build.operand(0))
-
-
 def copyto(dst: Array, src: ArrayLike, casting: Casting = "same_kind", where: ArrayLike = True) -> None:
     """Copy the values of `src`, broadcast to the shape of `dst`, into `dst` where the mask `where` holds."""
     target = _changed("copyto", dst)
@@ -105,7 +97,7 @@ def putmask(x: Array, mask: ArrayLike, values: ArrayLike) -> None:
     Cost: no words for one value, or for as many as x has; else the values go to every process (h: their number).
     """
     target = _changed("putmask", x)
-    held = wrap(_condition(mask))
+    held = wrap(build.truth(build.strong(build.operand(mask))))
     if held.size != target.size:
         raise ValueError("putmask: mask and data must be the same size")
     given = _safely(values, target)
@@ -136,7 +128,7 @@ def place(x: Array, mask: ArrayLike, values: ArrayLike) -> None:
     Collective.  Cost: one superstep for counts, and that of assigning as many values by x[mask] = values.
     """
     target = _changed("place", x)
-    held = wrap(_condition(mask))
+    held = wrap(build.truth(build.strong(build.operand(mask))))
     if held.size != target.size:
         raise ValueError("place: mask and data must be the same size")
     given = ravel(_safely(values, target))

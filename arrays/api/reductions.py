@@ -52,8 +52,8 @@ def _reduced(
         initial = _assigned(initial, how, kind)
     if where is not True:
         node = _masked(name, how, node, where, initial)
-    if name in ("all", "any") and node.kind.dtype.kind != "b":
-        node = build.apply(ew.of_ufunc(np.not_equal), node, build.operand(0))
+    if name in ("all", "any"):
+        node = build.truth(node)
     axes = build.reduced_axes(axis, len(node.kind.shape))
     if how in (ag.SUM, ag.MEAN) and axes == (0,) and node.kind.size and dtype is None and initial is NO_VALUE:
         totals = _totals(node)

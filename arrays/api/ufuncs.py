@@ -370,8 +370,7 @@ def where(
     if x2 is _MISSING:
         raise ValueError("either both or neither of x and y should be given")
     nodes = [build.operand(each) for each in (condition, x1, x2)]
-    if nodes[0].kind.dtype.kind != "b":
-        nodes[0] = build.apply(ew.of_ufunc(np.not_equal), nodes[0], build.operand(0))
+    nodes[0] = build.truth(nodes[0])
     return wrap(build.apply(ew.WHERE, *nodes))
 
 

@@ -361,8 +361,7 @@ def positions(x: Any) -> Array:
 
     Collective.  Cost: as x[mask] of one word an element.
     """
-    node = build.strong(asarray(x)._node)
-    mask = node if node.kind.dtype.kind == "b" else build.apply(ew.of_ufunc(np.not_equal), node, build.operand(0))
+    mask = build.truth(build.strong(asarray(x)._node))
     if not mask.kind.shape:
         mask = build.expanded(mask, [0])
     mask, _ = _fitted(mask, mask)
@@ -448,9 +447,7 @@ def argwhere(x: ArrayLike) -> Array:
 @procedure
 def extract(condition: ArrayLike, x: ArrayLike) -> Array:
     """Return the elements of x, in C order, where the condition is true.  Cost: as `x[mask]`."""
-    mask = mask_node(condition)
-    if mask.kind.dtype.kind != "b":
-        mask = build.apply(ew.of_ufunc(np.not_equal), mask, build.operand(0))
+    mask = build.truth(mask_node(condition))
     array = asarray(x)
     if mask.kind.shape == array.shape and array.ndim:
         return compress_node(build.strong(array._node), mask)
@@ -471,8 +468,7 @@ def compress(condition: ArrayLike, x: ArrayLike, axis: int | None = None, out: A
     mask = mask_node(condition)
     if len(mask.kind.shape) != 1:
         raise ValueError("condition must be a 1-d array")
-    if mask.kind.dtype.kind != "b":
-        mask = build.apply(ew.of_ufunc(np.not_equal), mask, build.operand(0))
+    mask = build.truth(mask)
     array = asarray(x)
     if axis is None:
         array, axis = flattened_array(array), 0
