@@ -374,7 +374,7 @@ class Incarnation:
         name = self.homes.hosts[host].name
         if self.job.preempted:
             return f"host {name} is not left: the whole job is about to end"
-        if not [other for other in self.crew.ready() if other != host]:
+        if all(self.homes.hosts[other].name == name for other in self.crew.ready()):
             refused = f"host {name} cannot be left ({why}): there is no other host"
         else:
             refused = ""

@@ -52,11 +52,16 @@ def status(job: Incarnation) -> dict[str, Any]:
 
 
 def _drain(job: Incarnation, name: str) -> tuple[str, str]:
-    """Leave a host; return how far that is, as status and text."""
+    """Leave a host; return how far that is, as status and text.
+
+    A host that has joined more than once is in the list as often, with one name: it is left everywhere.
+    """
     found = [at for at, host in enumerate(job.homes.hosts) if host.name == name]
     if not found:
-        return "refused", f"the job has no host {name}; it has {', '.join(host.name for host in job.homes.hosts)}"
-    if found[0] not in job.crew.left and (refused := job.drain(found[0], "bsp drain")):
-        return "refused", refused
-    left = job.crew.on(found[0])
+        names = ", ".join(dict.fromkeys(host.name for host in job.homes.hosts))
+        return "refused", f"the job has no host {name}; it has {names}"
+    for at in found:
+        if at not in job.crew.left and (refused := job.drain(at, "bsp drain")):
+            return "refused", refused
+    left = sum(job.crew.on(at) for at in found)
     return ("under way", f"{left} elements are still on {name}") if left else ("done", f"no element is left on {name}")

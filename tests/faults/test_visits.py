@@ -189,6 +189,17 @@ def test_a_joiner_that_is_interrupted_leaves_in_good_order(job: Job) -> None:
 
 
 @pytest.mark.thorough
+def test_a_host_that_has_joined_twice_is_left_everywhere(job: Job) -> None:
+    """One that was lost and joins again is in the list twice: `bsp drain` empties what is there now, too."""
+    joiners = [job.join("--slots", "1", "--name", "second", "--key-file", str(job.file)) for _ in range(2)]
+    job.until(lambda: len(job.events("appeared")) == 2, "agents of both")
+    assert job.bsp("drain", job.name, "second") == "no element is left on second\n"
+    assert "second" not in json.loads(job.bsp("status", job.name, "--json"))["standbys"].values()
+    assert [joiner.wait(SECONDS) for joiner in joiners] == [0, 0]
+    assert job.right() and not job.events("died")
+
+
+@pytest.mark.thorough
 def test_a_host_is_left_when_a_command_says_that_it_will_be_taken(tmp_path: Path) -> None:
     """--leave-when is asked on each host: here by its name."""
     gone = tmp_path / "gone"
