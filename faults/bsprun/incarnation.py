@@ -24,7 +24,7 @@ from bsp.faults.bsprun.homes import Homes
 from bsp.faults.bsprun.inquiries import answer
 from bsp.faults.bsprun.job import LOST, OVERTHROWN, PREEMPTED, Job, digest_of
 from bsp.faults.bsprun.job_file import WRITTEN_EVERY
-from bsp.faults.checkpoints.folder import Checkpoint, name_at
+from bsp.faults.checkpoints.folder import Checkpoint, last_of, name_at
 from bsp.faults.protocol.arbiter import Arbiter
 from bsp.faults.protocol.clones.once_values import OnceValues
 from bsp.faults.protocol.messages import (
@@ -567,7 +567,9 @@ class Incarnation:
         self.job.log.record("checkpoint", error=why, superstep=superstep)
         self._commits.discard(superstep)
         if self._is_last(head):
-            self.job.say(f"{self.job.interrupted()}; the last checkpoint stands in {self.job.checkpoints}")
+            last = last_of(Path(self.job.checkpoints), self.job.key, self.job.identity)
+            stands = "there is no checkpoint" if last is None else f"{last} stands"
+            self.job.say(f"{self.job.interrupted()}; {stands} in {self.job.checkpoints}")
             self.status = 128 + signal.SIGTERM
             self._leave()
         else:

@@ -219,7 +219,11 @@ def commit(
         raise CheckpointError(f"{name} needs one part for each bundle from 0 on; parts given: {have}")
     for part in parts:
         path = folder / name / part.file
-        if (size := path.stat().st_size) != part.size:
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError:  # its writer has it
+            raise CheckpointError(f"{path} was written, and is missing here; all hosts must share the folder") from None
+        if size != part.size:
             raise CheckpointError(f"{path} {_of_size(size, part)}")
     content = {"format": FORMAT, "name": name, "job": dict(job), "head": dict(head), "parts": [*map(asdict, parts)]}
     text = _sealed(content, key)

@@ -110,7 +110,8 @@ def test_a_job_that_cannot_write_its_checkpoint_ends_all_the_same(tmp_path: Path
         job.send_signal(signal.SIGTERM)
         job.communicate(timeout=300)
         assert job.returncode == 128 + signal.SIGTERM
-    assert "no checkpoint at superstep" in errors(tmp_path) and "ended by SIGTERM" in errors(tmp_path)
+    assert "no checkpoint at superstep" in errors(tmp_path)
+    assert f"ended by SIGTERM; there is no checkpoint in {folder}\n" in errors(tmp_path)
 
 
 def test_a_second_sigterm_ends_a_job_that_comes_to_no_round(tmp_path: Path) -> None:
