@@ -20,6 +20,7 @@ from rich.table import Table
 from bsp.errors import LaunchError
 from bsp.faults.bsprun.job_file import JobFile, known, of
 from bsp.faults.bsprun.visitor import Visitor, visiting
+from bsp.faults.carrier.job_key import from_secret
 from bsp.faults.engine.bootstrap import become_keeper
 from bsp.host import cores
 
@@ -148,7 +149,10 @@ def _join(options: argparse.Namespace) -> int:
     there = ("", "", int(port), "")
     file = JobFile(options.address, _key(options.key_file), there, (address.strip("[]"),), 0, address, 0.0, ())
     visitor = Visitor(file)
-    asked = visitor.ask("join", name=options.name, slots=options.slots, rack=options.rack)
+    try:
+        asked = visitor.ask("join", name=options.name, slots=options.slots, rack=options.rack)
+    except LaunchError as wrong:
+        raise LaunchError(f"{wrong}; it hears only who has its key") from None
     visitor.close()
     settings = asked.said
     print(f"bsp join: this machine works for {options.address} as {options.name}; Ctrl-C takes it away", flush=True)
@@ -157,7 +161,17 @@ def _join(options: argparse.Namespace) -> int:
 
 
 def _key(path: str | None) -> str:
-    """Return the key of the job to join, from a file or from the environment."""
+    """Return the key of the job to join, from a file or from the environment; raise LaunchError if it is none."""
+    where = KEY if path is None else f"--key-file '{path}'"
+    try:
+        key = _given_key(path)
+        from_secret(key)
+    except (ValueError, KeyError):
+        raise LaunchError(f"{where} holds no key: it has 40 characters, and is 'secret' in the job's file") from None
+    return key
+
+
+def _given_key(path: str | None) -> str:
     if path is None:
         key = os.environ.pop(KEY, "")
         if not key:

@@ -65,7 +65,10 @@ def _reached(file: JobFile) -> tuple[Address, str | None]:
     address = Address(*file.bsprun)
     if address.machine == machine():
         if not file.runs():
-            raise LaunchError(f"the bsprun of job {file.name} has ended without a word (it was process {file.pid})")
+            raise LaunchError(
+                f"the bsprun of job {file.name} is gone (it was process {file.pid}); "
+                f"bsprun --attach {file.name} goes on with the job"
+            )
         return address, None
     if not file.networks:
         raise LaunchError(f"job {file.name} runs on machine {file.host} alone: ask there, or start it with --listen")

@@ -26,5 +26,8 @@ def fresh() -> JobKey:
 
 
 def from_secret(secret: str) -> JobKey:
-    """Return the key with this secret half."""
-    return JobKey(zmq.curve_public(secret.encode()), secret.encode())
+    """Return the key with this secret half; raise ValueError if it is none."""
+    try:
+        return JobKey(zmq.curve_public(secret.encode()), secret.encode())
+    except zmq.ZMQError as wrong:  # characters that Z85 does not have
+        raise ValueError(f"no key: {wrong}") from None

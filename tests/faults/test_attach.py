@@ -267,6 +267,8 @@ def test_nobody_waits_longer_than_asked(jobs: Callable[..., Job], limit: str) ->
     job.kill()
     if limit != "0":
         assert job.processes()
+        asked = subprocess.run([str(BIN / "bsp"), "status"], capture_output=True, text=True, env=job.environment)
+        assert asked.stderr.endswith("; bsprun --attach " + asked.stderr.split()[7] + " goes on with the job\n")
     job.until(lambda: not job.processes(), "the end of all processes")
     listed = subprocess.run([str(BIN / "bsp"), "jobs"], capture_output=True, text=True, env=job.environment)
     assert (listed.stdout, listed.returncode) == ("", 0)

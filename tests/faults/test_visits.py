@@ -230,6 +230,12 @@ def test_who_has_not_the_key_or_asks_for_what_is_not_there_is_told_so_in_a_line(
     ]:
         refused = job.bsp(*words, status=2)
         assert said in refused and refused.count("\n") == 1
+    for held in ("", "x" * 39, " " * 40, "~" * 40, "\u00e9" * 20, "{", "{}", "\0"):
+        no_key = tmp_path / "no key"
+        no_key.write_text(held)
+        no_key.chmod(0o600)
+        refused = job.bsp("join", "h1:5000", "--key-file", str(no_key), status=2)
+        assert "holds no key: it has 40 characters" in refused and refused.count("\n") == 1
     key = tmp_path / "open"
     key.write_text("x" * 40)
     key.chmod(0o644)
@@ -246,5 +252,5 @@ def test_a_joiner_with_another_key_is_not_heard(job: Job, tmp_path: Path) -> Non
     key.write_text(fresh().secret.decode())
     joiner = job.join("--key-file", str(key))
     assert joiner.wait(SECONDS) == 2
-    assert joiner.stderr is not None and "does not answer" in joiner.stderr.read()
+    assert joiner.stderr is not None and "does not answer; it hears only who has its key" in joiner.stderr.read()
     assert not job.events("joined") and job.process.poll() is None
