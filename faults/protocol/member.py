@@ -351,7 +351,7 @@ class Member:
 
     def _begin(self, bundle: int, role: Role, since: int) -> None:
         """Create a clone and start it: from a checkpoint, a sibling's state, or the program's beginning."""
-        clone = self.clones[bundle] = Clone(bundle, self.bundles - 1, role, since)
+        clone = self.clones[bundle] = Clone(bundle, self.bundles - 1, role, since, self._now)
         if self._resuming and since == 1:
             self._do(Read(bundle, since))
         elif role is Role.JOINING:

@@ -1484,6 +1484,16 @@ def test_repeated_messages_and_orders_change_nothing() -> None:
     assert len(deliveries(1)[0]) == 4
 
 
+def test_a_newcomer_waits_since_it_was_told_to_join() -> None:
+    """Not since its machine was switched on."""
+    member = Driven(4, view([0], [1, 3], standbys=[4]))
+    member.later(5.0)
+    member.command(Orders(view([0], [1, 3, (4, Role.JOINING, 2)], number=2)))
+    member.later(0.2)
+    (clone,) = member.member.report().clones
+    assert clone.seconds == pytest.approx(0.2)
+
+
 def test_reports_are_repeated_and_say_the_same() -> None:
     """N14: re-sent until acknowledged: the state goes again with every beat; only the time that it has lasted grows."""
     member = Driven(0, PAIRS)

@@ -44,7 +44,7 @@ def test_every_phase_can_be_reached_and_only_two_are_the_end() -> None:
 def test_a_wrong_transition_is_refused() -> None:
     with pytest.raises(WrongPhase, match="a clone that is ended cannot be waiting next"):
         follow(ClonePhase.ENDED, ClonePhase.WAITING)
-    worker = WorkerState()
+    worker = WorkerState(now=0.0)
     with pytest.raises(WrongPhase, match="a clone that is joining cannot be held next"):
         worker.enter(ClonePhase.HELD)
     assert worker.phase is ClonePhase.JOINING

@@ -31,13 +31,13 @@ class CatchingUp(NamedTuple):
 class Clone:
     """The state of one clone.  It makes no decision about other clones; `Member` does."""
 
-    def __init__(self, bundle: int, sources: int, role: Role, since: int) -> None:
+    def __init__(self, bundle: int, sources: int, role: Role, since: int, now: float) -> None:
         """Create a clone that receives packets from `sources` other bundles."""
         self.bundle, self.role, self.since = bundle, role, since
         self.inbox = PacketInbox(bundle, sources)
         self.outbox = PacketOutbox()
         self.states = HeadStates()
-        self.worker = WorkerState()
+        self.worker = WorkerState(now=now)
         self.request = StateRequest()
         self.pull_at: float | None = None  # when missing packets are asked for
         # how far it is
@@ -80,7 +80,7 @@ class Clone:
 
     def new_worker(self, life: int, now: float) -> None:
         """Begin with another worker: what belonged to the previous one is forgotten."""
-        self.worker = WorkerState(life, now, self.phase)
+        self.worker = WorkerState(life, now=now, before=self.phase)
         self.request.withdraw()
 
     def passed(self, snapshot: Snapshot) -> None:

@@ -9,7 +9,7 @@ from bsp.faults.protocol.messages import Head, Snapshot, Submitted, Token
 class WorkerState:
     """The state of a clone's current worker.  A new worker begins with a new one."""
 
-    def __init__(self, life: int = 0, now: float = 0.0, before: ClonePhase | None = None) -> None:
+    def __init__(self, life: int = 0, *, now: float, before: ClonePhase | None = None) -> None:
         """Begin with worker number `life`; 0: there is none yet.
 
         before : the phase of the clone's previous worker, or of the clone before its first one.
