@@ -225,11 +225,14 @@ class Crew:
         """Start a keeper on a host, the first or one in place of a lost one."""
         host, number = self.hosts[position], -2 - (self._mesh.reign >> 32 << 20) - len(self._keepers)
         here = self._local or is_here(host.name)
+        command = keeper_command(host.name, self._program, self._reach, self._local)
+        # a keeper outlives bsprun: one here, and one whose srun lives on, for with srun Slurm ends what it has started
+        outlives = self._orphan > 0 and (here or command[0] == "srun")
         process = subprocess.Popen(
-            keeper_command(host.name, self._program, self._reach, self._local),
+            command,
             env=self._environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE,
             stdout=None if here else subprocess.DEVNULL, start_new_session=True,
-            preexec_fn=None if here and self._orphan else die_with_parent,
+            preexec_fn=None if outlives else die_with_parent,
         )  # fmt: skip
         link = self._keepers[number] = self._at[position] = HostLink(number, position, host, process, here)
         settings = self._keepers_settings(number) | {"here": here, "joins": False}

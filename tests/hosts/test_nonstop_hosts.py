@@ -237,6 +237,22 @@ def test_a_job_outlives_a_node_that_slurm_sets_down(allocation: Any) -> None:
 
 
 @pytest.mark.thorough
+def test_the_next_bsprun_of_an_allocation_finds_all_elements(allocation: Any) -> None:
+    """SIGKILL of bsprun ends no srun, with which Slurm would end what runs on other nodes; none is left at the end."""
+    rounds = ("60", "0.05", "4")
+    (allocation.share / "twice.sh").write_text(
+        "bsprun -p 8 -n 2 --clones 2 " + " ".join([RING, *rounds]) + " > twice.out &\n"
+        "until grep -qs 'round 5 ' twice.out; do sleep 0.05; done\nkill -9 $!\nwait\n"
+        "bsprun --attach $(bsp jobs | cut -d' ' -f1) >> twice.out\n"
+    )
+    done = allocation["h1"].run(["salloc", "--quiet", "-N3", "--ntasks-per-node=2", "bash", "twice.sh"])
+    assert done.returncode == 0 and " goes on, with 4 elements\n" in done.stderr, done.stderr
+    assert (allocation.share / "twice.out").read_text() == plain(allocation["h1"], RING, rounds[0], "0", rounds[2])
+    while allocation.idle() < 3:
+        time.sleep(0.1)
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_a_batch_job_that_slurm_asks_to_end_writes_a_checkpoint(allocation: Any, nodes: int) -> None:
     """SIGTERM to the batch job and its steps; another job goes on from there, and the two halves are the whole."""
