@@ -250,7 +250,8 @@ def test_the_words_of_a_sort_do_not_depend_on_values(kind: str) -> None:
 
     rows = bsp.predict(main, nprocs=p, machine=bsp.Machine(p=p)).per_superstep
     width = x.dtype.itemsize / 8
-    assert sum(max(row["h_received"], row["h_sent"]) for row in rows) <= 2 * max(width, 0.5) * size / p
+    # every word once, and samples: as many again at most but for few different values, whose counts are told too
+    assert sum(max(row["h_received"], row["h_sent"]) for row in rows) <= 2.25 * max(width, 0.5) * size / p
     assert len(rows) <= 6
 
 
