@@ -38,6 +38,7 @@ from bsp.arrays import Array, ArrayError
 from bsp.arrays.procedures import world
 from bsp.arrays.typing import ArrayLike
 
+_SKEW = 1e-3  # products with a symmetric matrix may have errors, as those of an inner solver: not so large ones
 _ROUNDING = 10 * float(np.finfo(float).eps)
 _ORDERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "LM": lambda values: -abs(values), "SM": abs, "LA": np.negative, "SA": np.positive,
@@ -69,7 +70,8 @@ def eigsh(
     tol : an eigenvalue w is good when norm(A v - w v) is at most tol · |w|, or rounding.
     Returns w (k,) on every process, and v (n, k), dealt by rows as the products of A are; w alone if
         `return_eigenvectors` is false.  Collective; the rounds are `proc.rounds`.
-    Raises NoConvergence.  A run without values makes `maxiter` rounds.
+    Raises NoConvergence, or ArrayError if products show that A is not symmetric, which costs nothing.  A run without
+        values makes `maxiter` rounds.
     """
     matrix = square_operator(A, "eigsh")
     n = matrix.shape[0]
@@ -127,9 +129,16 @@ def _grown(matrix: Any, count: int, state: bsp.State, seed: int) -> tuple[Array,
     if begin:
         basis[:begin] = state.kept
         small[range(begin), range(begin)] = state.values
+    beside = 0.0  # the component of the next product along the vector before, if A is symmetric
     for j in range(begin, count):
         state.vector, column, state.norm = expanded(lambda v: matrix @ v, basis, j, state.vector, state.norm)
         small[: j + 1, j] = column
+        if j > begin and not world().abstract:
+            apart = column[:j].copy()
+            apart[-1] -= beside
+            if abs(apart).max() > _SKEW * abs(small).max():
+                raise ArrayError(f"eigsh: A, of shape {matrix.shape}, is not symmetric (or Hermitian)")
+        beside = state.norm
         small[j, : j + 1] = column.conj()
         small[j, j] = column[j].real
         if not state.norm and j + 1 < count:  # the space is closed: go on outside

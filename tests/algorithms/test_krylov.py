@@ -842,6 +842,24 @@ def test_svds_finds_the_largest_singular_values(nprocs: int, shape: tuple[int, i
     np.testing.assert_allclose(vh @ vh.conj().T, np.eye(k), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("nprocs", PROCESSES)
+@pytest.mark.parametrize("kind", ["triangle", "random", "skew", "complex symmetric"])
+def test_eigsh_refuses_what_is_not_symmetric(nprocs: int, kind: str) -> None:
+    k = np.random.default_rng(0).standard_normal((60, 60))
+    dense = {
+        "triangle": np.triu(np.ones((9, 9))),
+        "random": k,
+        "skew": k - k.T,
+        "complex symmetric": (k + k.T) * (1 + 1j),
+    }
+
+    def main(proc: bsp.Process) -> None:
+        with pytest.raises(bsp.arrays.ArrayError, match=r"eigsh: A, of shape .* is not symmetric"):
+            krylov.eigsh(sparse.from_scipy(ss.csr_array(dense[kind])), 2)
+
+    bsp.run(main, nprocs=nprocs)
+
+
 def test_steps_of_eigsh_and_rounds_of_svds_have_the_stated_supersteps() -> None:
     W = mesh(12, 11)
 
