@@ -13,6 +13,8 @@ from bsp.arrays.procedures import world
 from bsp.arrays.typing import ArrayLike
 
 _QUADRANTS = (0.57, 0.19, 0.19, 0.05)  # Graph500's
+_NUMBERED = "np.unique(identifiers, return_inverse=True)"
+_MOST = 1 << 48  # vertices: more have no place in any memory
 _CHUNK = 1 << 16  # edges that share a generator of random numbers
 _EDGE, _VERTEX = 72, 16  # bytes that rmat needs for each edge of a process, and for each vertex of all: measured
 
@@ -23,10 +25,19 @@ def from_edges(
     """Return the graph of the edges of all processes; values of equal edges are summed.  Collective.
 
     source, target, weight : this process's edges, as vectors; weight may be one number for all.
+    size : the number of vertices; by default one more than the largest number that an edge has.
     directed : if not, each edge goes both ways.
+    Raises GraphError if vertices are no integers, vectors differ in length, values are complex, or there are more than
+        2^48 vertices, as with identifiers of 64 bits, which are to be numbered first.
     """
-    u, v = _numbers(source), _numbers(target)
-    w = np.broadcast_to(np.asarray(weight, float), u.shape)
+    u, v, values = _numbers(source), _numbers(target), np.asarray(weight)
+    if values.dtype.kind == "c":
+        raise GraphError(f"from_edges: values of edges are real numbers, not {values.dtype}")
+    if len(u) != len(v) or values.size not in (1, len(u)):
+        raise GraphError(f"from_edges: {len(u)} sources, {len(v)} targets and {values.size} values of edges")
+    if size is not None and not (isinstance(size, (int, np.integer)) and size >= 0):
+        raise GraphError(f"from_edges(size={size!r}): an integer, the number of vertices")
+    w = np.broadcast_to(values.astype(float).reshape(-1), u.shape)
     if not directed:
         both = u != v  # a loop is one edge
         u, v, w = np.concatenate([u, v[both]]), np.concatenate([v, u[both]]), np.concatenate([w, w[both]])
@@ -34,12 +45,16 @@ def from_edges(
     if shape is None:
         most = max(world().private.allgather(max(int(each.max()) + 1 if each.size else 0 for each in (u, v))))
         shape = (most, most)
+    if shape[0] > _MOST:
+        raise GraphError(f"from_edges: {shape[0]} vertices, of at most {_MOST}; {_NUMBERED} numbers them from 0")
     return Graph(sparse.from_coo(u, v, w, shape), both_ways=not directed)
 
 
 def _numbers(given: ArrayLike) -> np.ndarray:
     """Return numbers of vertices as a vector, of unsigned integers those that fit as signed ones."""
     found = np.asarray(given).reshape(-1)
+    if found.size and found.dtype.kind not in "iu":
+        raise GraphError(f"from_edges: vertices are integers from 0, not {found.dtype}; {_NUMBERED} numbers them")
     fits = found.dtype.kind == "u" and found.max(initial=0) <= np.iinfo(np.int64).max
     return found.astype(np.int64) if fits else found
 

@@ -67,6 +67,8 @@ def label_propagation(graph: Graph, *, weighted: bool = False, seed: int = 0, ro
     one to each process; S = 2.
     Source: Raghavan, Albert and Kumara (2007); halves instead of the colours of Cordasco and Gargano (2010).
     """
+    if weighted:
+        graph.must_be_real("label_propagation")
     graph.must_be_undirected("label_propagation", valued=weighted)
     pattern = graph.adjacency.pattern
     weights = graph.weights.astype(float, copy=False) if weighted else np.ones(len(pattern.indices))

@@ -521,6 +521,11 @@ class Graph:
 
     # -------------------------------------------------------------------------- other graphs
 
+    def must_be_real(self, what: str) -> None:
+        """Raise GraphError if the values of edges are complex: they have no order, and are no lengths."""
+        if self.weights.dtype.kind == "c":
+            raise GraphError(f"{what}: the values of edges are {self.weights.dtype}, not real numbers")
+
     def reversed(self) -> Graph:
         """Return the graph with all edges turned round, dealt alike.  Collective.  H = 3 words for each edge."""
         found = self.targets, self.sources, self.weights

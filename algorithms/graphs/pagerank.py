@@ -47,6 +47,7 @@ def pagerank(
 
 def _must_be_shares(graph: Graph) -> None:
     """Raise GraphError if values of edges are negative, or are or sum to what no number can be divided by."""
+    graph.must_be_real("pagerank")
     values, least = graph.weights, 1 / np.finfo(float).max
     with np.errstate(over="ignore", invalid="ignore"):
         sums = graph.out_weight

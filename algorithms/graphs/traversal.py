@@ -74,6 +74,7 @@ def sssp(graph: Graph, source: int, delta: float | str = "auto") -> Array:
     """
     source, here = _from(graph, source, "sssp")
     what = f"sssp from {source}, delta {delta}"
+    graph.must_be_real("sssp")
     weights = graph.weights.astype(float, copy=False)
     wrong = np.isnan(weights) | (weights == -np.inf)
     facts = world().private.allreduce(np.array([wrong.sum(), (weights < 0).sum(), abs(weights).sum()], float))

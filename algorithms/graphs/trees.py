@@ -52,6 +52,7 @@ def mst(graph: Graph) -> tuple[Graph, float]:
     together) a round before, at most log2 n rounds.
     Source: Borůvka (1926); locally Kruskal (1956), by scipy.
     """
+    graph.must_be_real("mst")
     graph.must_be_undirected("mst", valued=True)
     here = world()
     wrong = here.private.allreduce(int(np.isnan(graph.weights).sum()))

@@ -235,6 +235,46 @@ def test_vertices_out_of_range_are_refused(u: list[Any], v: list[Any], nprocs: i
         bsp.run(lambda proc: graphs.from_edges(u, v, 1.0, 5) and None, nprocs=nprocs)
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ((["a"], ["b"]), r"vertices are integers from 0, not <U1; np.unique\(identifiers"),
+        (([0, 1, 2], [1, 2]), "3 sources, 2 targets and 1 values"),
+        (([0, 1], [1, 2], [1.0, 2.0, 3.0]), "2 sources, 2 targets and 3 values"),
+        (([0], [1], np.array([1j])), "values of edges are real numbers, not complex128"),
+        (([2**60], [1]), r"1152921504606846977 vertices, of at most .* np.unique\(identifiers"),
+        (
+            (np.array([2**64 - 1], np.uint64), [1]),
+            r"18446744073709551616 vertices, of at most .* np.unique\(identifiers",
+        ),
+        (([0], [1], 1.0, 2.5), r"from_edges\(size=2.5\): an integer"),
+        (([0], [1], 1.0, -1), r"from_edges\(size=-1\): an integer"),
+    ],
+)
+@pytest.mark.parametrize("directed", [True, False])
+def test_edges_that_are_none_are_refused(given: tuple[Any, ...], told: str, directed: bool) -> None:
+    with pytest.raises(graphs.GraphError, match=told):
+        bsp.run(lambda proc: graphs.from_edges(*given, directed=directed) and None, nprocs=2)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_complex_values_are_no_lengths(nprocs: int) -> None:
+    both = scipy.sparse.csr_array(np.array([[0, 1j], [1j, 0]]))
+
+    def main(proc: bsp.Process) -> None:
+        graph = graphs.Graph(both)
+        for name, call in {
+            "sssp": lambda: graphs.sssp(graph, 0),
+            "mst": lambda: graphs.mst(graph),
+            "pagerank": lambda: graphs.pagerank(graph, weighted=True),
+            "label_propagation": lambda: graphs.label_propagation(graph, weighted=True),
+        }.items():
+            with pytest.raises(graphs.GraphError, match=f"{name}: the values of edges are complex128"):
+                call()
+
+    bsp.run(main, nprocs=nprocs)
+
+
 def test_a_graph_is_square() -> None:
     from bsp.arrays import sparse
 
