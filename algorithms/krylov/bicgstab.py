@@ -94,7 +94,7 @@ def bicgstab(
         if callback is not None:
             callback(x)
         state.info = state.done
-        rr = ss.real - abs(ts) ** 2 / tt.real if tt else ss.real
+        rr = ss.real - abs(ts) * (abs(ts) / tt.real) if tt else ss.real
         if not np.isfinite([rr, abs(state.rho)]).all():
             break  # A or M has a NaN
         if norm_of(rr) <= limit:
@@ -103,7 +103,7 @@ def bicgstab(
                 state.info = 0
             if state.replaced <= limit or not state.replaced < 0.5 * before:
                 break
-            _begin(state, state.replaced**2)
+            _begin(state, state.replaced * state.replaced)
         elif not step or not ts or not state.rho:
             state.info = -10
             break

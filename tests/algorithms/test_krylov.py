@@ -860,6 +860,18 @@ def test_eigsh_refuses_what_is_not_symmetric(nprocs: int, kind: str) -> None:
     bsp.run(main, nprocs=nprocs)
 
 
+def test_bicgstab_of_a_large_matrix_and_side_does_not_overflow() -> None:
+    matrix, scale = mesh(8, 8), 1e40
+
+    def main(proc: bsp.Process) -> None:
+        x, info = krylov.bicgstab(sparse.from_scipy(matrix * scale), np.full(64, 1e60), rtol=1e-8)
+        error = np.linalg.norm(matrix @ (x.compute() * (scale / 1e60)) - 1)
+        assert info == 0
+        assert error <= 1e-6
+
+    bsp.run(main, nprocs=1)
+
+
 def test_steps_of_eigsh_and_rounds_of_svds_have_the_stated_supersteps() -> None:
     W = mesh(12, 11)
 
