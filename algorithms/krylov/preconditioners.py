@@ -18,7 +18,13 @@ def jacobi(A: Array | SparseArray) -> LinearOperator:
     """Return the Jacobi preconditioner: division by the diagonal of A, where it is not zero.
 
     Cost: W = n/p each time, and nothing moves.
+    Raises ArrayError if A has no method `diagonal`, as a matrix that is dealt by blocks.
     """
+    if not hasattr(A, "diagonal"):
+        raise ArrayError(
+            f"jacobi: {A!r:.80} has no diagonal; of a matrix A that a partition deals by blocks, pass "
+            "M=lambda x: x / d with d = partition.vector(A.diagonal())"
+        )
     diagonal = A.diagonal()
     inverse = ba.where(diagonal == 0, 1.0, 1.0 / ba.where(diagonal == 0, 1.0, diagonal)).persist()
     m, n = A.shape

@@ -25,6 +25,7 @@ import bsp.arrays as ba
 from bsp.algorithms import krylov
 from bsp.algorithms.krylov import npb
 from bsp.arrays import sparse
+from bsp.arrays.sparse import partition
 
 PROCESSES = (1, 3, 4)
 
@@ -870,6 +871,21 @@ def test_bicgstab_of_a_large_matrix_and_side_does_not_overflow() -> None:
         assert error <= 1e-6
 
     bsp.run(main, nprocs=1)
+
+
+def test_jacobi_names_what_to_do_with_a_matrix_dealt_by_blocks() -> None:
+    def main(proc: bsp.Process) -> None:
+        a = sparse.from_scipy(mesh(6, 5))
+        deal = partition.of_graph(a, proc.nprocs)
+        b = deal.grid(a)
+        with pytest.raises(
+            bsp.arrays.ArrayError, match=r"jacobi: .*dealt by blocks.*partition.vector\(A.diagonal\(\)\)"
+        ):
+            krylov.jacobi(b)
+        d = deal.vector(a.diagonal())
+        assert krylov.cg(b, deal.vector(np.ones(30)), M=lambda x: x / d)[1] == 0
+
+    bsp.run(main, nprocs=4)
 
 
 def test_steps_of_eigsh_and_rounds_of_svds_have_the_stated_supersteps() -> None:
