@@ -73,6 +73,7 @@ _NAMING = 1.0  # seconds for a clone to reach a head at which it can be held (N1
 # The allowance is at most this many hang limits.  More is not needed: after a longer stop of bsprun itself, everything
 # is waited for anew (see `tick`).
 _MOST = 2.0
+_LONG = 1.0  # seconds that a worker has waited until it is looked whether what it waits for can come
 _REIGN = 10**12  # views, and orders, of one bsprun of a job at most
 _JUMP = 1.0  # seconds between two ticks that show that bsprun itself was stopped
 
@@ -155,6 +156,8 @@ class Arbiter:
         for progress in report.clones:
             self._supersteps[progress.bundle] = max(self._supersteps[progress.bundle], progress.superstep)
             changed |= self._look(element, progress)
+            if progress.seconds > _LONG and not self.over:
+                self._look_for_short_end(progress)
             if progress.once is not None:
                 if progress.calls:  # an earlier bsprun permitted it (N16)
                     self._callers.setdefault(progress.once[0], (element, progress.once[1]))
@@ -876,6 +879,28 @@ class Arbiter:
         return next((part for at, part in progress.parts if at == head), None) if progress is not None else None
 
     # ------------------------------------------------------------------------------- the end
+
+    def _look_for_short_end(self, waiting: Progress) -> None:
+        """Report the loss of a bundle whose live clones wait for packets of a bundle that has ended before these.
+
+        The two have not carried out the same supersteps.
+        """
+        bundle = waiting.bundle
+        for other in waiting.waits_for:
+            live = [self._progress(bundle, host) for host in self.view.hosts[bundle] if host.role is Role.LIVE]
+            ended = [self._progress(other, host) for host in self.view.hosts[other] if host.role is Role.LIVE]
+            sent = [said.exchange for said in ended if said is not None and said.ended is not None]
+            if live and sent and len(sent) == len(ended) and all(
+                said is not None and said.ended is None and other in said.waits_for and said.exchange > max(sent)
+                for said in live
+            ):  # fmt: skip
+                why = (
+                    f"it waits for bundle {other}, which has ended before: the program is not deterministic, or not "
+                    "the one that wrote the checkpoint (bsprun --check tells)"
+                )
+                self._effects.append(Lost(bundle, waiting.superstep, why))
+                self.over = True
+                return
 
     def _look_for_end(self) -> None:
         """End the program if every bundle has an ended clone whose text is to be printed (N8, first step).

@@ -596,6 +596,28 @@ def test_the_end_comes_at_once_when_all_live_clones_have_ended() -> None:
     assert given(court.say(3, 1, ended=b"r"), Finished) == [Finished((b"r", b"r"))]
 
 
+def test_a_bundle_that_waits_for_more_than_an_ended_one_has_sent_is_lost() -> None:
+    """It would wait for ever: the two have not carried out the same supersteps."""
+    court = Court()
+    waits = {"exchange": 8, "waits_for": (0,), "superstep": 5}
+    for element in (0, 2):
+        court.say(element, 0, ended=b"r", exchange=7)
+    assert not given(court.say(1, 1, seconds=0.5, **waits), Lost)
+    assert not given(court.say(1, 1, seconds=1.5, **waits), Lost)  # its sibling may go on
+    (lost,) = given(court.say(3, 1, seconds=1.5, **waits), Lost)
+    assert (lost.bundle, lost.superstep) == (1, 5)
+    assert "waits for bundle 0, which has ended before: the program is not deterministic" in lost.why
+
+
+@pytest.mark.parametrize("ended", [{}, {"ended": b"r", "exchange": 8}], ids=["still runs", "has sent all"])
+def test_a_bundle_that_waits_for_what_can_come_is_not_lost(ended: dict[str, Any]) -> None:
+    court = Court()
+    for element in (0, 2):
+        court.say(element, 0, **({"exchange": 7} | (ended if element == 0 else {"ended": b"r", "exchange": 7})))
+    for element in (1, 3):
+        assert not given(court.say(element, 1, seconds=9.0, exchange=8, waits_for=(0,)), Lost)
+
+
 def test_a_clone_counts_as_ended_when_its_text_is_printed() -> None:
     """N8: ended and its text flushed."""
     court = Court()
