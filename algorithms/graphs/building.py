@@ -37,17 +37,15 @@ def from_edges(
         raise GraphError(f"from_edges: {len(u)} sources, {len(v)} targets and {values.size} values of edges")
     if size is not None and not (isinstance(size, (int, np.integer)) and size >= 0):
         raise GraphError(f"from_edges(size={size!r}): an integer, the number of vertices")
+    if size is None:
+        size = max(world().private.allgather(max(int(each.max()) + 1 if each.size else 0 for each in (u, v))))
+    if size > _MOST:
+        raise GraphError(f"from_edges: {size} vertices, of at most {_MOST}; {_NUMBERED} numbers them from 0")
     w = np.broadcast_to(values.astype(float).reshape(-1), u.shape)
     if not directed:
         both = u != v  # a loop is one edge
         u, v, w = np.concatenate([u, v[both]]), np.concatenate([v, u[both]]), np.concatenate([w, w[both]])
-    shape = None if size is None else (size, size)
-    if shape is None:
-        most = max(world().private.allgather(max(int(each.max()) + 1 if each.size else 0 for each in (u, v))))
-        shape = (most, most)
-    if shape[0] > _MOST:
-        raise GraphError(f"from_edges: {shape[0]} vertices, of at most {_MOST}; {_NUMBERED} numbers them from 0")
-    return Graph(sparse.from_coo(u, v, w, shape), both_ways=not directed)
+    return Graph(sparse.from_coo(u, v, w, (size, size)), both_ways=not directed)
 
 
 def _numbers(given: ArrayLike) -> np.ndarray:
