@@ -45,7 +45,7 @@ def dealt_blocks(values: Any, layout: Layout, pid: int) -> Blocks:
     merged = layout.merged
     parts = {at: values[tuple(slice(*span) for span in merged.box(at))] for at in merged.mine(pid)}
     if not is_abstract(values):
-        parts = {at: np.array(part, order="C") for at, part in parts.items()}
+        parts = {at: np.array(part, values.dtype, order="C") for at, part in parts.items()}
     return cut(layout, parts)  # type: ignore[no-any-return]
 
 

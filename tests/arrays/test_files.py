@@ -1069,3 +1069,16 @@ def test_every_format_that_is_registered_is_reached_by_its_ending() -> None:
         assert getattr(ba, name) is function
     with pytest.raises(ValueError, match="read_csv is the name of another format's function"):
         registry.register(functions=(ba.read_csv,))
+
+
+def test_a_number_in_the_other_byte_order_is_saved_with_its_value(tmp_path: Path) -> None:
+    x = np.array(43.0, dtype=np.dtype(float).newbyteorder("S"))
+
+    def main(proc: bsp.Process) -> np.dtype[Any]:
+        array = ba.asarray(x)
+        ba.save(tmp_path / "x.npy", array)
+        ba.savez(tmp_path / "x.npz", x=array)
+        return array.compute().dtype
+
+    assert bsp.run(main, nprocs=2) == [x.dtype, x.dtype]
+    assert np.load(tmp_path / "x.npy") == np.load(tmp_path / "x.npz")["x"] == 43
