@@ -81,9 +81,10 @@ def stored(found: Array, out: Any, where: Any = True, name: str = "result", cast
             f"Cannot cast {name} output from {found.dtype!r} to {out.dtype!r} with casting rule {casting!r}"
         )
     node = build.broadcast(found._node, out.shape) if found.shape != out.shape else found._node
+    node = build.cast(node, out.dtype)
     if where is not True:
         node = build.apply(ew.WHERE, build.operand(where), node, out._node)
-    store(out, build.cast(node, out.dtype))
+    store(out, node)
     return out
 
 

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from numpys_answers import alike
 
+import bsp.arrays as ba
+from bsp.errors import ShapeError
+
 
 @pytest.mark.parametrize("name", ["divide", "arctan2", "hypot", "float_power", "copysign", "logaddexp", "logical_and"])
 @pytest.mark.parametrize("number", [300, -1])
@@ -41,3 +44,10 @@ def test_what_a_mask_leaves_alone_neither_warns_nor_changes(dtype: Any) -> None:
 @pytest.mark.parametrize("exponent", [0, 1, 2, 3, 2.0, 0.5])
 def test_powers_have_the_dtypes_of_numpys(dtype: Any, exponent: float) -> None:
     alike(lambda xp, x: x**exponent, np.array([1, 0, 1, 1], dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_a_mask_chooses_among_integers_of_64_bits_exactly(dtype: Any) -> None:
+    a, out = np.array([2**62 + 1, 8, 7], np.uint64), np.array([5, 2**62 + 1, 2**62 + 3], dtype)
+    mask = np.array([True, True, False])
+    alike(lambda xp, a, out, mask: np.invert(a, out=out, where=mask, casting="same_kind"), a, out, mask)
