@@ -295,6 +295,11 @@ def normal_axis(axis: Any, ndim: int) -> int:
     return normalize_axis_index(axis, ndim)
 
 
+def lined(node: Node) -> Node:
+    """Return a node; one without axes gets an axis of length 1, as in the functions that NumPy writes in C."""
+    return node if node.kind.shape else reshaped(node, (1,))
+
+
 def whole_axis(axis: Any, ndim: int) -> int:
     """Return `normal_axis` of an integer; TypeError for a boolean, as in the functions that NumPy writes in C."""
     if isinstance(axis, (bool, np.bool_)):

@@ -591,6 +591,7 @@ def repeat(x: ArrayLike, repeats: ArrayLike, /, axis: int | None = None) -> Arra
     array = asarray(x)
     if axis is None:
         array, axis = ravel(array), 0
+    array = wrap(build.lined(array._node))
     place = build.whole_axis(axis, array.ndim)
     length = array.shape[place]
     if isinstance(repeats, Array) and repeats.shape == (length,) and not is_everywhere(repeats):

@@ -251,7 +251,7 @@ def std(
 def _extreme(name: str, how: ag.Aggregate, x: Any, axis: Any, out: Any, keepdims: Any) -> Array:
     node = build.strong(build.operand(x))
     ndim = len(node.kind.shape)
-    axes = tuple(range(ndim)) if axis is None else (build.whole_axis(axis, ndim),)
+    axes = tuple(range(ndim)) if axis is None else (build.whole_axis(axis, ndim or 1),)[:ndim]
     if node.kind.size == 0 and (axis is None or node.kind.shape[axes[0]] == 0):
         raise ValueError(f"attempt to get {name} of an empty sequence")
     return into(wrap(build.reduced(node, how, axes, keepdims)), out)
@@ -524,7 +524,7 @@ def _cumulative(how: ag.Aggregate, x: Any, axis: Any, dtype: Any, out: Any) -> A
     node = build.strong(build.operand(x))
     if axis is None:
         node, axis = build.reshaped(node, (node.kind.size,)), 0
-    return into(accumulated(how, wrap(node), axis, dtype), out)
+    return into(accumulated(how, wrap(build.lined(node)), axis, dtype), out)
 
 
 def cumsum(
@@ -594,13 +594,13 @@ def _from_initial(
     name: str, plain: Callable[..., Array], identity: int, x: Any, axis: Any, dtype: Any, include_initial: bool
 ) -> Array:
     """Return running results along one axis, with the identity in front of them if `include_initial`."""
-    node = build.strong(build.operand(x))
+    node = build.lined(build.strong(build.operand(x)))
     ndim = len(node.kind.shape)
     if axis is None:
         if ndim != 1:
             raise ValueError(f"{name}: axis must be given for an array of {ndim} dimensions")
         axis = 0
-    found = plain(x, axis=axis, dtype=dtype)
+    found = plain(wrap(node), axis=axis, dtype=dtype)
     if not include_initial:
         return found
     axis = build.normal_axis(axis, ndim)

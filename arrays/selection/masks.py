@@ -472,6 +472,7 @@ def compress(condition: ArrayLike, x: ArrayLike, axis: int | None = None, out: A
     array = asarray(x)
     if axis is None:
         array, axis = flattened_array(array), 0
+    array = wrap(build.lined(array._node))
     place = build.whole_axis(axis, array.ndim)
     length, given = array.shape[place], mask.kind.shape[0]
     if given > length:

@@ -404,6 +404,7 @@ def take(
     array = asarray(x)
     if axis is None:
         array, axis = wrap(flattened(build.strong(array._node))), 0
+    array = wrap(build.lined(array._node))
     place = build.whole_axis(axis, array.ndim)
     given: Any = indices if isinstance(indices, Array) else as_array(indices)
     if not isinstance(given, Array) and not given.size and given.dtype.kind == "f":

@@ -14,7 +14,7 @@ import numpy as np
 from bsp.arrays import build
 from bsp.arrays.api.creation import asarray
 from bsp.arrays.api.manipulation import unstack
-from bsp.arrays.array import Array
+from bsp.arrays.array import Array, wrap
 from bsp.arrays.gathering import brought
 from bsp.arrays.procedures.forecast import procedure
 from bsp.arrays.selection.selecting import take_along_axis
@@ -60,7 +60,7 @@ def argpartition(
     order: None = None,
 ) -> Array:  # fmt: skip
     """Return the positions that put the elements of ranks `kth` in their sorted places.  Cost: as `argsort`."""
-    array = asarray(x)
+    array = wrap(build.lined(asarray(x)._node))
     _checked_ranks(array, kth, axis, kind, order)
     return argsort(array, axis=axis)
 

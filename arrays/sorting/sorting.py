@@ -421,6 +421,8 @@ def _applied(x: Any, axis: int | None, descending: bool, stable: bool, positions
     node = build.strong(array._node)
     if axis is None:
         node, axis = flattened(node), 0
+    if positions:
+        node = build.lined(node)
     shape = node.kind.shape
     place = build.whole_axis(axis, len(shape)) if positions else build.normal_axis(axis, len(shape))
     dtype = INT64 if positions else node.kind.dtype

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpys_answers import alike, random, roundings
+from numpys_answers import alike, as_numpys, random, roundings
 
 import bsp
 import bsp.arrays as ba
@@ -216,3 +216,19 @@ def test_results_are_not_broadcast_into_out(name: str, shape: tuple[int, ...]) -
 
     given, out = np.arange(4.0).reshape(2, 2), np.zeros(shape)
     assert kind(ba.asarray(given), ba.asarray(out)) == kind(given, out.copy())
+
+
+def test_a_number_has_one_axis_where_numpy_gives_it_one() -> None:
+    calls: dict[str, Callable[[Any], Any]] = {
+        f"{name} {axis}": lambda x, name=name, axis=axis: getattr(np, name)(x, axis=axis)
+        for name in ("argmax", "argmin", "nanargmax", "argsort", "cumsum", "cumprod", "nancumsum", "cumulative_sum",
+                     "sort", "flip") for axis in (0, -1, 1, None)
+    }  # fmt: skip
+    calls |= {
+        "argsort": np.argsort, "argmax keepdims": lambda x: np.argmax(x, axis=0, keepdims=True),
+        "argpartition": lambda x: np.argpartition(x, 0), "take": lambda x: np.take(x, [0, 0], axis=-1),
+        "take one": lambda x: np.take(x, 0, axis=0), "take beyond": lambda x: np.take(x, 1, axis=0),
+        "repeat": lambda x: np.repeat(x, 3, axis=0), "compress": lambda x: np.compress([True], x, axis=0),
+        "from initial": lambda x: np.cumulative_sum(x, include_initial=True), "method": lambda x: x.cumsum(0),
+    }  # fmt: skip
+    as_numpys(calls, [np.array(3.5)])
