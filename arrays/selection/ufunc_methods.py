@@ -100,14 +100,17 @@ def _reduce(
     if len(axes) > 1:
         what = f"reduction operation '{ufunc.__name__}' is not reorderable"
         raise ValueError(f"{what}, so at most one axis may be specified")
-    if not axes:
-        return ufuncs.into(ufuncs.astype(array, sample.dtype), out)
-    (place,) = axes
+    mask = None if where is True else wrap(build.broadcast(build.strong(build.operand(where)), array.shape))
+    if axes:
+        (place,) = axes
+    else:  # each element is reduced, by itself, with `initial`
+        place, keepdims = array.ndim, False
+        array = manipulation.expand_dims(array, axis=place)
+        mask = None if mask is None else manipulation.expand_dims(mask, axis=place)
     if not array.shape[place] and not given:
         raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
-    if where is not True:
+    if mask is not None:
         ufunc.reduce(np.ones(1), where=np.ones(1, bool), **given)  # raises NumPy's error for a mask without `initial`
-        mask = wrap(build.broadcast(build.strong(build.operand(where)), array.shape))
         how = LineFunction(f"{ufunc.__name__}.reduce", lambda lines, held: ufunc.reduce(
             lines, axis=-1, dtype=dtype, where=held, **given
         ))  # fmt: skip

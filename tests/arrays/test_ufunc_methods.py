@@ -256,3 +256,15 @@ def test_methods_run_abstractly() -> None:
         assert x.persist().shape == (1000, 40)
 
     assert bsp.predict(main, nprocs=4, machine=bsp.Machine(p=4), abstract=True).per_superstep
+
+
+def test_reductions_over_no_axis_take_initial_and_where() -> None:
+    calls: dict[str, Callable[..., Any]] = {
+        "initial": lambda x, m: np.power.reduce(x, axis=(), initial=2),
+        "where": lambda x, m: np.power.reduce(x, axis=(), initial=2, where=m, keepdims=True),
+        "where alone": lambda x, m: np.power.reduce(x, axis=(), where=m),
+        "nothing": lambda x, m: np.divide.reduce(x, axis=()),
+        "of a number": lambda x, m: np.copysign.reduce(x[1], axis=None, initial=-1),
+        "of a number with a mask": lambda x, m: np.subtract.reduce(x[1], axis=None, initial=7, where=m[1]),
+    }
+    as_numpys(calls, [np.array([1, -3, 5, 2]), np.array([True, False, True, True])])
