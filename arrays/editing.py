@@ -14,7 +14,7 @@ from bsp.arrays.api import reductions
 from bsp.arrays.api.creation import arange, asarray, checked_shape, ones, zeros_like
 from bsp.arrays.api.manipulation import concat, cut_along, moveaxis, ravel, reshape
 from bsp.arrays.api.ufuncs import FUNCTIONS as UFUNCS
-from bsp.arrays.api.ufuncs import astype, where
+from bsp.arrays.api.ufuncs import where
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.gathering import brought
 from bsp.arrays.procedures.forecast import procedure
@@ -135,7 +135,7 @@ def insert(arr: ArrayLike, obj: int | slice | ArrayLike, values: ArrayLike, axis
     """
     array, place = _along(arr, axis)
     at = _places(obj, array.shape[place], place)
-    new = astype(asarray(values), array.dtype)
+    new = asarray(values, array.dtype)
     if new.ndim < array.ndim:
         new = new[(None,) * (array.ndim - new.ndim)]
     if at.size == 1:

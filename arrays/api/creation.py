@@ -28,7 +28,7 @@ from bsp.arrays.kernels.kernels import StageTask
 from bsp.arrays.kernels.shared_errors import current
 from bsp.arrays.typing import ArrayLike, Device, DTypeLike, Grid, Int, Scalar, ShapeLike, Time
 from bsp.arrays.views import link_of, own
-from bsp.values.payload import as_array
+from bsp.values.payload import as_array, is_abstract
 
 __all__ = [
     "arange", "array", "asarray", "bartlett", "blackman", "copy", "empty", "empty_like", "eye", "from_function",
@@ -137,6 +137,8 @@ def full(
         return wrap(build.relaid(node, layout_for(target, grid, process_grid))).persist()
     value = values.compute() if isinstance(values, Array) else values
     found = element_type(np.asarray(value).dtype if dtype is None else dtype, "full")
+    if not is_abstract(value):
+        value = np.full((), value, found)[()]  # an error on every process, not only on those that have blocks
     array = _filled(shape, value, found, grid, process_grid, device)
     world().give(array._node, value)
     return array
@@ -210,8 +212,8 @@ def arange(
     by: Any = step
     found = np.asarray([low, high, by]).dtype if dtype is None else element_type(dtype)
     length = max(0, int(np.ceil((high - low) / by)))
-    first = np.asarray(low).astype(found)
-    delta = (np.asarray(low + by).astype(found) - first) if found.kind != "b" else None
+    first, second = (np.asarray(each if length > k else 0, found) for k, each in enumerate((low, low + by)))
+    delta = second - first if found.kind != "b" else None
 
     def make(size: Shape, box: Any) -> Any:
         if found.kind == "b":

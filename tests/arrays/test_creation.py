@@ -33,3 +33,18 @@ def test_a_vector_is_every_row_of_a_triangle(k: int, length: int) -> None:
     x = np.arange(1, length + 1)
     np.testing.assert_array_equal(ba.tril(x, k=k).compute(), np.tril(x, k))
     np.testing.assert_array_equal(ba.triu(ba.asarray(x), k=k).compute(), np.triu(x, k))
+
+
+def test_numbers_that_do_not_fit_are_refused_on_every_process() -> None:
+    def main(proc: bsp.Process) -> float:
+        with pytest.raises(OverflowError):
+            ba.full((5,), 300, dtype="i1", grid=(1,))
+        with pytest.raises(OverflowError):
+            ba.arange(-3, 2, dtype="u1")
+        with pytest.raises(OverflowError):
+            ba.insert(ba.arange(5, dtype="u1"), [0, 2], [1, -1])
+        assert ba.arange(255, 256, dtype="u1").compute().tolist() == [255]
+        assert ba.arange(3, 0, -1, dtype="u1").compute().tolist() == [3, 2, 1]
+        return float(ba.ones(4).sum())
+
+    assert bsp.run(main, nprocs=3) == [4.0] * 3
