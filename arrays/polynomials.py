@@ -14,7 +14,7 @@ from numpy.exceptions import RankWarning
 from bsp.arrays import build
 from bsp.arrays.api import reductions
 from bsp.arrays.api.contraction import matmul, outer
-from bsp.arrays.api.creation import arange, asarray, zeros_like
+from bsp.arrays.api.creation import arange, asarray, ones_like, zeros_like
 from bsp.arrays.api.manipulation import concat, flip, stack
 from bsp.arrays.api.ufuncs import astype
 from bsp.arrays.array import Array, wrap
@@ -50,7 +50,7 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     if not count:
         return zeros_like(line, shape=(line.shape[0], 0), dtype=kind)
     base = astype(line, kind)
-    powers = [astype(base * 0 + 1, kind)]
+    powers = [ones_like(base)]
     for _ in range(count - 1):
         powers.append(powers[-1] * base)
     found = stack(powers, axis=1)

@@ -328,10 +328,12 @@ def geomspace(
     start: complex, stop: complex, num: int = 50, endpoint: bool = True, dtype: DTypeLike | None = None
 ) -> Array:
     """Return `num` numbers from start to stop with a constant ratio between neighbours."""
-    ends = np.geomspace(start, stop, 2)  # for NumPy's dtype, and its errors for bad input
+    kind = None if dtype is None else element_type(dtype)
+    numbers = complex if kind is not None and kind.kind == "c" else None  # complex numbers go round 0, real ones do not
+    ends = np.geomspace(start, stop, 2, dtype=numbers)  # for NumPy's dtype, and its errors for bad input
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
-    kind = ends.dtype if dtype is None else element_type(dtype)
+    kind = ends.dtype if kind is None else kind
     sign = np.sign(ends[0])
     low, high = ends / sign
     first = np.log10(low)

@@ -100,3 +100,15 @@ def test_polynomials_run_abstractly() -> None:
             found.persist()
 
     assert bsp.predict(main, nprocs=4, machine=bsp.Machine(p=4), abstract=True).per_superstep
+
+
+def test_powers_of_what_is_not_finite_are_numpys() -> None:
+    x = np.array([np.inf, np.nan, 2.0, -np.inf])
+    as_numpys({"vander": lambda x: np.vander(x, 3), "increasing": lambda x: np.vander(x, increasing=True)}, [x])
+
+
+@pytest.mark.parametrize(("start", "stop"), [(-1, 100), (1, -100), (2, 50)])
+@pytest.mark.parametrize("num", [0, 1, 5])
+def test_complex_numbers_of_constant_ratio_go_round_zero(start: int, stop: int, num: int) -> None:
+    found, known = ba.geomspace(start, stop, num, dtype=complex), np.geomspace(start, stop, num, dtype=complex)
+    np.testing.assert_allclose(found.compute(), known, rtol=0, atol=1e-13 * abs(stop))
