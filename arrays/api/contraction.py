@@ -1,4 +1,4 @@
-"""Products summed over indices: matmul, dot, tensordot, einsum, outer, inner, vecdot, kron.
+"""Products summed over indices: matmul, dot, tensordot, einsum, outer, inner, vecdot, kron; and cross products.
 
 All are lazy.  The planner chooses the process grid; a chain of products is bracketed by its shapes (see `matmul`).
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 from bsp.arrays import build
 from bsp.arrays.api.creation import asarray
-from bsp.arrays.api.manipulation import expand_dims, moveaxis, ravel, reshape
+from bsp.arrays.api.manipulation import expand_dims, moveaxis, ravel, reshape, stack
 from bsp.arrays.api.ufuncs import stored
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.expressions.graph import Access, Node
@@ -22,8 +22,8 @@ from bsp.arrays.views import view
 from bsp.errors import ShapeError
 
 __all__ = [
-    "dot", "einsum", "einsum_path", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot",
-    "vecmat",
+    "cross", "dot", "einsum", "einsum_path", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "vdot",
+    "vecdot", "vecmat",
 ]  # fmt: skip
 
 
@@ -196,7 +196,7 @@ def einsum(subscripts: str, *operands: ArrayLike, optimize: Optimize = True, out
             if extents.setdefault(label, length) not in (length, 1) and length != 1:
                 raise ShapeError(f"einsum '{subscripts}': index {label!r} has length {extents[label]} and {length}")
             extents[label] = max(extents[label], length) if 0 not in (extents[label], length) else 0
-    terms = [_diagonal(labels, node) for labels, node in zip(inputs, nodes, strict=True)]
+    terms = [_diagonal(subscripts, labels, node) for labels, node in zip(inputs, nodes, strict=True)]
     terms = [_without_ones(labels, node, extents) for labels, node in terms]
     if len(terms) > 1:
         every = dict.fromkeys(label for labels, _ in terms for label in labels)
@@ -264,19 +264,17 @@ def _subscripts(subscripts: str, nodes: list[Node]) -> tuple[list[tuple[str, ...
     return inputs, tuple(output)
 
 
-def _diagonal(labels: tuple[str, ...], node: Node) -> tuple[tuple[str, ...], Node]:
+def _diagonal(subscripts: str, labels: tuple[str, ...], node: Node) -> tuple[tuple[str, ...], Node]:
     """Return labels without repetitions, and a view of the diagonals that repeated labels take."""
     unique = tuple(dict.fromkeys(labels))
     if len(unique) == len(labels):
         return labels, node
-    shape = node.kind.shape
-    extents = {
-        label: max(length for other, length in zip(labels, shape, strict=True) if other == label) for label in unique
-    }
-    access = [
-        Access(unique.index(label)) if length == extents[label] else Access(-1, 0, 0)
-        for label, length in zip(labels, shape, strict=True)
-    ]
+    extents = dict(zip(labels, node.kind.shape, strict=True))
+    for label, length in zip(labels, node.kind.shape, strict=True):
+        if length != extents[label]:
+            what = f"index {label!r} of one operand has length {length} and {extents[label]}"
+            raise ShapeError(f"einsum '{subscripts}': {what}")
+    access = [Access(unique.index(label)) for label in labels]
     return unique, build.viewed(node, tuple(extents[label] for label in unique), access)
 
 
@@ -286,3 +284,19 @@ def _without_ones(labels: tuple[str, ...], node: Node, extents: dict[str, int]) 
     if not ones:
         return labels, node
     return tuple(label for axis, label in enumerate(labels) if axis not in ones), build.squeezed(node, ones)
+
+
+def cross(
+    a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Array:
+    """Return cross products of vectors of three elements; the other axes broadcast.  Lazy.
+
+    axisa, axisb : the axes of the vectors.   axisc : the axis of the products.   axis : sets all three.
+    """
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x, y = moveaxis(asarray(a), axisa, -1), moveaxis(asarray(b), axisb, -1)
+    if x.shape[-1] != 3 or y.shape[-1] != 3:
+        raise ShapeError(f"cross: both arrays have 3 elements along the axis, not {x.shape[-1]} and {y.shape[-1]}")
+    (x0, x1, x2), (y0, y1, y2) = ([each[..., k] for k in range(3)] for each in (x, y))
+    return moveaxis(stack([x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0], axis=-1), -1, axisc)

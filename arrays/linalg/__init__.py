@@ -20,7 +20,7 @@ from bsp.arrays.api.contraction import matmul, tensordot, vecdot
 from bsp.arrays.api.manipulation import matrix_transpose
 from bsp.arrays.linalg.norms import cond, matrix_norm, norm, vector_norm
 from bsp.arrays.linalg.orthogonal import QRResult, SVDResult, lstsq, matrix_rank, pinv, qr, svd, svdvals
-from bsp.arrays.linalg.products import cross, diagonal, multi_dot, numpys_cross, outer, trace
+from bsp.arrays.linalg.products import cross, diagonal, multi_dot, outer, trace
 from bsp.arrays.linalg.square import (
     EighResult,
     EigResult,
@@ -82,7 +82,7 @@ __all__ = [
 # by NumPy's function: ours
 OF_NUMPY: dict[Any, Callable[..., Any]] = {
     getattr(np.linalg, name): globals()[name] for name in __all__ if name.islower() and hasattr(np.linalg, name)
-} | {np.cross: numpys_cross}
+}
 
 
 def __dir__() -> list[str]:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from bsp.arrays.api import manipulation, reductions, ufuncs
+from bsp.arrays.api import contraction, manipulation, reductions, ufuncs
 from bsp.arrays.api.contraction import matmul
 from bsp.arrays.api.creation import asarray
-from bsp.arrays.api.manipulation import moveaxis, stack
 from bsp.arrays.array import Array
 from bsp.arrays.planning.chains import splits
 from bsp.arrays.typing import ArrayLike, DTypeLike
-from bsp.errors import ShapeError
 
 total: Callable[..., Array] = reductions.sum
 
@@ -61,20 +58,7 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """Return cross products of vectors of three elements along an axis; the other axes broadcast.  Lazy."""
-    a, b = asarray(x1), asarray(x2)
-    a, b = moveaxis(a, axis, -1), moveaxis(b, axis, -1)
-    if a.shape[-1] != 3 or b.shape[-1] != 3:
-        raise ShapeError(f"cross: both arrays have 3 elements along the axis, not {a.shape[-1]} and {b.shape[-1]}")
-    (a0, a1, a2), (b0, b1, b2) = ([each[..., k] for k in range(3)] for each in (a, b))
-    return moveaxis(stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], axis=-1), -1, axis)
-
-
-def numpys_cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Array:
-    """Implement numpy.cross: vectors along `axisa` and `axisb`, products along `axisc`; `axis` sets all three."""
-    if axis is not None:
-        axisa = axisb = axisc = axis
-    found = cross(moveaxis(asarray(a), axisa, -1), moveaxis(asarray(b), axisb, -1))
-    return moveaxis(found, -1, axisc)
+    return contraction.cross(x1, x2, axis=axis)
 
 
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from numpys_answers import alike, random
+from numpys_answers import alike, random, refused
 
 import bsp
 import bsp.arrays as ba
@@ -75,3 +75,17 @@ def test_sums_have_the_dtype_of_the_result(text: str, dtypes: list[str], nprocs:
         np.testing.assert_allclose(found.compute(), known, rtol=1e-5 if known.dtype.itemsize == 4 else 1e-12)
 
     bsp.run(main, nprocs=nprocs)
+
+
+def test_cross_products_take_numpys_arguments() -> None:
+    a, b = random(3, 4), random(4, 3)
+    alike(lambda xp, a, b: xp.cross(a, b, axisa=0, axisc=0), a, b)
+    alike(lambda xp, a, b: xp.cross(a, b, axis=0), a, a + 1)
+    alike(lambda xp, a, b: np.cross(a[:, 0], b), a, b)
+
+
+@pytest.mark.parametrize("shape", [(5, 1), (1, 5), (5, 4)])
+@pytest.mark.parametrize("text", ["ii", "ii->i", "ii,i->i"])
+def test_a_diagonal_has_axes_of_one_length(shape: tuple[int, int], text: str) -> None:
+    operands = [np.ones(shape), np.ones(5)][: 1 + text.count(",")]
+    refused(lambda xp, *given: xp.einsum(text, *given), *operands)
