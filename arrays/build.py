@@ -91,10 +91,10 @@ def operand(value: Any) -> Node:
 def apply(op: ew.Elementwise, *nodes: Node) -> Node:
     """Return the node of an elementwise operation on nodes; OverflowError for an integer that its dtype cannot hold."""
     kinds = [node.kind for node in nodes]
-    if op.loop is not None and op.name not in _COMPARISONS:
+    if op.loop is not None and op.called not in _COMPARISONS:
         for k, number in enumerate(nodes):
             if number.kind.weak is int and any(kind.weak is None for kind in kinds):
-                ew.fits(number.value, op.loop(*kinds)[k], op.name)
+                ew.fits(number.value, op.loop(*kinds)[k], op.called)
     return Node(op, nodes, ew.infer(op, *kinds))
 
 

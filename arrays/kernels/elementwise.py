@@ -34,6 +34,7 @@ class Elementwise(Operation):
         function: bool = False,
     ) -> None:  # fmt: skip
         self.name = name
+        self.called = name.partition(":")[0]  # in errors: without dtype= and casting=
         self.weight = weight
         self.function = function
         self.call = call
@@ -232,7 +233,7 @@ def infer(op: Elementwise, *kinds: Kind) -> Kind:
     key = (op, *kinds)
     found = _inferred.get(key)
     if found is None:
-        shape = broadcast_shape(op.name, *kinds)
+        shape = broadcast_shape(op.called, *kinds)
         found = kind_of(shape, op.resolve(*kinds))
         if len(_inferred) > 1 << 16:
             _inferred.clear()

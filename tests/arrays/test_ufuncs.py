@@ -51,3 +51,10 @@ def test_a_mask_chooses_among_integers_of_64_bits_exactly(dtype: Any) -> None:
     a, out = np.array([2**62 + 1, 8, 7], np.uint64), np.array([5, 2**62 + 1, 2**62 + 3], dtype)
     mask = np.array([True, True, False])
     alike(lambda xp, a, out, mask: np.invert(a, out=out, where=mask, casting="same_kind"), a, out, mask)
+
+
+def test_ufuncs_with_casting_name_themselves_and_compare_any_integer() -> None:
+    alike(lambda xp, x: np.less(-1, x, casting="unsafe"), np.array([1, 2], np.uint64))
+    alike(lambda xp, x: np.greater(2**40, x, casting="no"), np.array([1, 2], np.int8))
+    with pytest.raises(ShapeError, match="^add: operands"):
+        ba.add(ba.ones(3), ba.ones(2), dtype="f4")
