@@ -16,6 +16,7 @@ import numpy as np
 from bsp.arrays import build
 from bsp.arrays.api.creation import asarray
 from bsp.arrays.api.manipulation import concat, moveaxis, ravel, reshape
+from bsp.arrays.api.ufuncs import astype
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.expressions.element_types import whole_rows
@@ -697,6 +698,7 @@ def intersect1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, ret
     if return_indices:
         (first, i), (second, j) = (_with_positions(each, assume_unique) for each in (ar1, ar2))
         both = isin(first, second)._node
+        first = astype(first, np.result_type(first.dtype, second.dtype))
         found, at = (compress_node(build.strong(each._node), both) for each in (first, i))
         return found, at, j[searchsorted(second, found)]
     kind = np.result_type(asarray(ar1).dtype, asarray(ar2).dtype)

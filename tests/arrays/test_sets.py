@@ -201,3 +201,8 @@ def test_processes_with_few_elements_and_with_many_agree(size: int) -> None:
         want = [np.unique(x), *np.unique(x, True, True, True), np.isin(x, other), np.sort(x)]
         for got, expected in zip(found, want, strict=True):
             assert np.array_equal(got, expected)
+
+
+def test_common_elements_with_positions_have_the_dtype_of_both() -> None:
+    a, b = np.array([1, 2, 7, 2], np.uint16), np.array([2, 5, 7], np.int8)
+    as_numpys({"intersect1d": lambda a, b: np.intersect1d(a, b, return_indices=True)}, [a, b])
