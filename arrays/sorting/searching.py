@@ -144,6 +144,8 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     Cost: that of `searchsorted`.  Dealt bins take one superstep more, which finds whether they rise; if they fall, a
     total exchange reverses them.
     """
+    if asarray(x).dtype.kind == "c":
+        raise TypeError("x may not be complex")
     if isinstance(bins, Array):
         (node,) = computed(build.strong(bins._node))
         whole = known(node)

@@ -403,3 +403,8 @@ def test_processes_of_several_elements_sort_alike() -> None:
 def _sorted(proc: bsp.Process) -> Any:
     array = ba.asarray(np.random.default_rng(1).normal(size=30_000))
     return ba.sort(array).compute(), ba.argsort(array).compute()
+
+
+def test_complex_numbers_have_no_bins() -> None:
+    with pytest.raises(TypeError, match="x may not be complex"):
+        ba.digitize(ba.asarray([1j, 2.0]), [0.0, 1.0])
