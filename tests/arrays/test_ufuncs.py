@@ -56,5 +56,5 @@ def test_a_mask_chooses_among_integers_of_64_bits_exactly(dtype: Any) -> None:
 def test_ufuncs_with_casting_name_themselves_and_compare_any_integer() -> None:
     alike(lambda xp, x: np.less(-1, x, casting="unsafe"), np.array([1, 2], np.uint64))
     alike(lambda xp, x: np.greater(2**40, x, casting="no"), np.array([1, 2], np.int8))
-    with pytest.raises(ShapeError, match="^add: operands"):
+    with pytest.raises(ShapeError, match=r"^add: operands"):
         ba.add(ba.ones(3), ba.ones(2), dtype="f4")
