@@ -494,6 +494,8 @@ class Array:
 
     @imag.setter
     def imag(self, value: ArrayLike) -> None:
+        if self.dtype.kind != "c":
+            raise TypeError("array does not have imaginary part to set")
         self.imag[...] = value
 
     @property

@@ -319,3 +319,9 @@ def calls_of(rounds: int) -> int:
 def test_updates_that_nobody_has_asked_for_are_planned_in_time_that_grows_with_their_number() -> None:
     few = calls_of(50)  # what is done once is in all of them
     assert calls_of(400) - few < 1.2 * 7 * (calls_of(100) - few)
+
+
+def test_real_numbers_have_no_imaginary_part_to_set() -> None:
+    x = ba.ones(3)
+    with pytest.raises(TypeError, match="array does not have imaginary part to set"):
+        x.imag = 2.0
