@@ -48,6 +48,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from bsp import collectives
 from bsp.coarray import Coarray
 from bsp.collectives.pooled import KnownReduction, alike
+from bsp.collectives.steps import as_int
 from bsp.cost.choice import Choice
 from bsp.cost.model import Machine
 from bsp.engine.task import Call, Context, Task
@@ -241,8 +242,8 @@ class Process:
         Cost: the words of the array, or of the pickle, out of this process and into `dest`.
         Raises NoSuchProcess, CannotSend.
         """
-        number = dest if type(dest) is int else _index(dest)
-        if not 0 <= number < self.nprocs:
+        number = as_int(dest)
+        if type(number) is not int or not 0 <= number < self.nprocs:
             raise NoSuchProcess(f"send to process {dest!r}: pids are integers in 0..{self.nprocs - 1}{self._place()}")
         array = pickled = None
         try:
@@ -302,7 +303,7 @@ class Process:
         Cost, n words: one-phase g(p-1)n + L; two-phase about 2gn + 2L (arrays and pickles); k-ary tree
         (gkn + L) log_k p.  Source: McColl 1.6.1.
         """
-        return (self._task.element.sampled or collectives).broadcast(self, value, root, group, algorithm)
+        return (self._task.element.sampled or collectives).broadcast(self, value, as_int(root), group, algorithm)
 
     def reduce(
         self, value: Any, op: Op = "add", root: int = 0, group: Group = None, algorithm: str | None = None
@@ -316,7 +317,7 @@ class Process:
         result has the type of the input.
         Cost, n words: one-phase g(p-1)n + L; two-phase about 2gn + 2L (arrays); k-ary tree (gkn + L) log_k p.
         """
-        return (self._task.element.sampled or collectives).reduce(self, value, op, root, group, algorithm)
+        return (self._task.element.sampled or collectives).reduce(self, value, op, as_int(root), group, algorithm)
 
     def allreduce(self, value: Any, op: Op = "add", group: Group = None, algorithm: str | None = None) -> Any:
         """Return the values of all processes combined by `op`, on every process.
@@ -351,7 +352,7 @@ class Process:
 
         Cost, n words each: one-phase g(p-1)n + L; k-ary tree g(p-1)n + L log_k p with fewer messages.
         """
-        return (self._task.element.sampled or collectives).gather(self, value, root, group, algorithm)
+        return (self._task.element.sampled or collectives).gather(self, value, as_int(root), group, algorithm)
 
     def allgather(self, value: object, group: Group = None, algorithm: str | None = None) -> Any:
         """Return a list of the values of all processes, by pid, on every process.
@@ -369,7 +370,7 @@ class Process:
         Cost, n words each: one-phase g(p-1)n + L; k-ary tree the same words from the root in log_k p
         supersteps, with fewer messages.
         """
-        return (self._task.element.sampled or collectives).scatter(self, values, root, group, algorithm)
+        return (self._task.element.sampled or collectives).scatter(self, values, as_int(root), group, algorithm)
 
     def alltoall(self, values: Sequence[Any], group: Group = None, algorithm: str | None = None) -> Any:
         """Send values[i] to process i; return the list of what arrived from each process, by pid.
@@ -437,11 +438,3 @@ class Process:
 
     def __repr__(self) -> str:
         return f"<process {self.pid} of {self.nprocs}>"
-
-
-def _index(pid: Any) -> int:
-    """Return a pid given as any kind of integer, or -1 if it is none."""
-    try:
-        return -1 if isinstance(pid, bool) else int(pid.__index__())
-    except (AttributeError, TypeError):
-        return -1

@@ -13,7 +13,7 @@ import numpy as np
 from bsp.collectives.choice import Collective
 from bsp.collectives.domains import Domains
 from bsp.collectives.sizes import levels_of
-from bsp.collectives.steps import Steps, joined, own_copy, pack, unpack
+from bsp.collectives.steps import Steps, as_int, joined, own_copy, pack, unpack
 from bsp.errors import ShapeError
 from bsp.values.payload import NUMBERS, PLAIN, Packed, dumps, is_abstract
 
@@ -186,11 +186,12 @@ def total_exchange(
     p = proc.nprocs
     if rows.ndim == 0:
         raise ShapeError(f"total_exchange of a 0-d array: its first axis is dealt to processes{proc._place()}")
-    shares = [1] * p if counts is None else [int(count) for count in counts]
-    if len(shares) != p or min(shares) < 0 or sum(shares) != len(rows):
+    shares = [1] * p if counts is None else [as_int(count) for count in counts]
+    whole = all(type(count) is int for count in shares)
+    if not whole or len(shares) != p or min(shares) < 0 or sum(shares) != len(rows):
         raise ShapeError(
             f"total_exchange of {len(rows)} rows, {shares if counts is not None else 'one'} for each of {p} "
-            f"processes: counts are {p} numbers >= 0 that sum to the rows{proc._place()}"
+            f"processes: counts are {p} whole numbers >= 0 that sum to the rows{proc._place()}"
         )
     cuts = np.cumsum([0, *shares])
     parts = [rows[cuts[k] : cuts[k + 1]] for k in range(p)]

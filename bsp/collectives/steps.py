@@ -7,6 +7,7 @@ may work at the same time.
 
 from __future__ import annotations
 
+import operator
 import pickle
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -214,24 +215,34 @@ def _digest(*agreed: Any) -> bytes:
     return digest(*agreed)
 
 
+def as_int(number: Any) -> Any:
+    """Return an integer of any kind as an int, so that equal ones show alike; a bool, and anything else, as it is."""
+    if type(number) is int or isinstance(number, bool):
+        return number
+    try:
+        return operator.index(number)
+    except TypeError:
+        return number
+
+
 def checked_group(proc: Process, text: str, group: Sequence[int]) -> list[int]:
     """Return the pids of a group.  Raises NoSuchProcess if one is none, or is named twice, or there are none."""
-    ranks = [int(pid) for pid in group]
-    wrong = [pid for pid in ranks if not 0 <= pid < proc.nprocs]
+    ranks = [as_int(pid) for pid in group]
+    wrong = [pid for pid in ranks if type(pid) is not int or not 0 <= pid < proc.nprocs]
     if wrong or len(set(ranks)) != len(ranks) or not ranks:
-        what = f"process {wrong[0]} is none" if wrong else "a group names each process once and at least one"
+        what = f"process {wrong[0]!r} is none" if wrong else "a group names each process once and at least one"
         raise NoSuchProcess(f"{text} with group={ranks}: {what}; pids are 0..{proc.nprocs - 1}{proc._place()}")
     return ranks
 
 
 def root_rank(steps: Steps, root: int) -> int:
-    """Return the rank of the root; on a process outside the group a number that no process has.
+    """Return the rank of the root (`as_int`); on a process outside the group a number that no process has.
 
     Raises NoSuchProcess if the root does not take part.
     """
     if not steps.takes_part:
         return _NOBODY
-    if root not in steps.ranks or isinstance(root, bool):
+    if type(root) is not int or root not in steps.ranks:
         raise NoSuchProcess(
             f"{steps.text}: root {root!r} is not one of the processes that take part{steps.proc._place()}"
         )

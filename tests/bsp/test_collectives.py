@@ -270,6 +270,17 @@ def test_arguments_that_must_agree_and_do_not_are_a_mismatch_everywhere(run: Any
         run(main, nprocs=3)
 
 
+def test_a_root_is_the_same_as_an_integer_of_any_kind(run: Any) -> None:
+    def main(proc: bsp.Process) -> None:
+        root = [1, np.int64(1), np.uint8(1)][proc.pid]
+        assert proc.broadcast(proc.pid, root) == 1
+        assert proc.scatter([7, 8, 9] if proc.pid == 1 else None, root) == 7 + proc.pid
+        assert proc.reduce(proc.pid, root=root) == (3 if proc.pid == 1 else None)
+        assert proc.gather(proc.pid, root) == ([0, 1, 2] if proc.pid == 1 else None)
+
+    run(main, nprocs=3)
+
+
 def test_mistakes_of_one_process_raise_there(run: Any) -> None:
     def main(proc: bsp.Process) -> None:
         for mistake, error in (
@@ -282,6 +293,10 @@ def test_mistakes_of_one_process_raise_there(run: Any) -> None:
             (lambda: proc.allreduce(1, group=[0, 7]), bsp.NoSuchProcess),
             (lambda: proc.allreduce(1, group=[0, 0]), bsp.NoSuchProcess),
             (lambda: proc.allreduce(1, group=[]), bsp.NoSuchProcess),
+            (lambda: proc.allreduce(1, group=[0.5, 1]), bsp.NoSuchProcess),
+            (lambda: proc.allreduce(1, group=["0", "1"]), bsp.NoSuchProcess),
+            (lambda: proc.allreduce(1, group=[True, False]), bsp.NoSuchProcess),
+            (lambda: proc.broadcast(1, root=0.0), bsp.NoSuchProcess),
             (lambda: proc.allreduce(1, op="plus"), bsp.UnknownOperation),
             (lambda: proc.allreduce(1, op=7), bsp.UnknownOperation),
             (lambda: proc.allreduce(1, op=np.exp), bsp.UnknownOperation),
@@ -290,6 +305,7 @@ def test_mistakes_of_one_process_raise_there(run: Any) -> None:
             (lambda: proc.alltoall([1]), bsp.ShapeError),
             (lambda: proc.total_exchange(np.ones(5), [1, 1]), bsp.ShapeError),
             (lambda: proc.total_exchange(np.ones(2), [3, -1]), bsp.ShapeError),
+            (lambda: proc.total_exchange(np.ones(2), [1.5, 1.5]), bsp.ShapeError),
             (lambda: proc.allgather(lambda: 0), bsp.CannotSend),
             (lambda: proc.transfer(1, to=2), bsp.NoSuchProcess),
         ):
