@@ -92,6 +92,14 @@ class _Reducing:
         except (TypeError, ValueError, OverflowError) as wrong:
             raise no_fit(steps.proc, self.text, wrong) from wrong
 
+    def prefixes(self, values: list[Any], counts: range) -> list[Any]:
+        """Return the first `count` of `values` combined, for each of `counts`."""
+        try:
+            prefixes = Prefixes(values, self.op)
+            return [prefixes.first(count) for count in counts]
+        except (TypeError, ValueError, OverflowError) as wrong:
+            raise no_fit(self.steps.proc, self.text, wrong) from wrong
+
     def post_chunks(self) -> None:
         """Send rank k the k-th piece of this process's value: the first superstep of the two-phase algorithms."""
         flat = as_array(self.packed).reshape(-1)
@@ -402,9 +410,8 @@ def _scanned_pieces_costs(at: Sizes) -> list[Cost]:
 def _scanned_in_pieces(call: _Reducing, inclusive: bool) -> Any:
     steps = call.steps
     call.post_chunks()
-    prefixes = Prefixes([as_array(part) for part in steps.of_all(steps.step())], call.op)
-    for rank in range(steps.n):
-        if rank + inclusive:
-            steps.post([rank], prefixes.first(rank + inclusive))
+    pieces = [as_array(part) for part in steps.of_all(steps.step())]
+    for rank, prefix in enumerate(call.prefixes(pieces, range(1, steps.n + inclusive)), 1 - inclusive):
+        steps.post([rank], prefix)
     arrived = steps.step()
     return call.whole(arrived) if steps.me + inclusive else None

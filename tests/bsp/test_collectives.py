@@ -281,6 +281,18 @@ def test_a_root_is_the_same_as_an_integer_of_any_kind(run: Any) -> None:
     run(main, nprocs=3)
 
 
+@pytest.mark.parametrize("name", ["reduce", "allreduce", "scan", "exscan"])
+@pytest.mark.parametrize("algorithm", ["one-phase", "two-phase"])
+def test_values_that_do_not_combine_are_one_error_that_names_the_call(run: Any, name: str, algorithm: str) -> None:
+    def main(proc: bsp.Process) -> None:
+        getattr(proc, name)(np.array([b"a", b"b", b"c"]), "min", algorithm=algorithm)
+
+    with pytest.raises(
+        bsp.ShapeError, match=rf"{name}\(\|S1\[3\], op='min'.*: the values do not combine: .* process \d"
+    ):
+        run(main, nprocs=3)
+
+
 def test_mistakes_of_one_process_raise_there(run: Any) -> None:
     def main(proc: bsp.Process) -> None:
         for mistake, error in (
