@@ -47,11 +47,6 @@ class Pending(NotAValue):
         # a private name is nobody's mistake: copy and pickle ask for some, before the object has what `_advice` reads
         raise AttributeError(name if name.startswith("_") else self._advice(f".{name}"))
 
-    def __eq__(self, other: object) -> bool:
-        raise TypeError(self._advice("=="))
-
-    __hash__ = object.__hash__
-
     def __repr__(self) -> str:
         return f"<Pending: {self._value!r}>" if self._ready else "<Pending: .value is there after the next boundary>"
 

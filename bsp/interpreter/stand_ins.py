@@ -34,7 +34,7 @@ _CONVERSIONS = {
     "float": "float()", "int": "int()", "complex": "complex()", "index": "an index", "bool": "a condition",
     "iter": "a loop", "contains": "in", "len": "len()", "array": "np.asarray()",
     "neg": "-", "pos": "+", "abs": "abs()", "invert": "~", "round": "round()",
-    "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
 }  # fmt: skip
 _OPERATORS = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",

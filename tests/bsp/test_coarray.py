@@ -120,6 +120,8 @@ MISTAKES = {
     "x + 1": r"\+ needs a value, and 'x' is a coarray",
     "list(x)": "a loop needs a value, and 'x' is a coarray",
     "3 in x": "in needs a value, and 'x' is a coarray",
+    "x == 3": "== needs a value, and 'x' is a coarray",
+    "x.local[0] == 0 and x != 3": "!= needs a value, and 'x' is a coarray",
     "len(x)": r"len\(\) needs a value, and 'x' is a coarray",
     "float(x)": r"float\(\) needs a value, and 'x' is a coarray",
 }
