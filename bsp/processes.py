@@ -191,12 +191,13 @@ class Process:
 
         shape : of the array on this process.  It may differ between processes; its length and the dtype may not.
         dtype : of numbers; objects are refused.
-        fill : the initial value of every element.
+        fill : the initial value of every element; one that the dtype can hold, so no NaN for integers.
 
         Called by every process, in the same order: coarrays are matched by creation order (B3).  The call is no
         boundary, and the coarray can be used at once.
         Cost: no superstep; the shapes travel with the next boundary, which raises RegistrationMismatch if they
         do not match.
+        Raises CastError for another `fill` or dtype.
         """
         abstract = self._task.element.abstract
         local = local_array(shape, dtype, fill) if abstract is None else abstract.memory(shape, dtype)

@@ -34,15 +34,23 @@ def empty(shape: int | tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def local_array(shape: int | tuple[int, ...], dtype: DTypeLike, fill: Any) -> np.ndarray:
-    """Return a new local array for a coarray.  Raises CastError for a dtype of objects."""
+    """Return a new local array for a coarray.
+
+    Raises CastError for a dtype of objects, and for a `fill` that integers cannot hold, such as NaN.
+    """
     zero = type(fill) is int and fill == 0
     like = np.empty(shape, dtype)  # NumPy reads both, and no page is touched
     if like.dtype.hasobject:
         raise CastError("a coarray holds numbers, not Python objects: send objects with proc.send")
+    given = like if zero else np.asarray(fill)
+    if given.dtype.kind in "fc" and like.dtype.kind in "biu":
+        with np.errstate(invalid="ignore"):
+            if not (given.real.astype(like.dtype) == given).all():
+                raise CastError(f"fill={fill!r} is no {like.dtype}: give a coarray of floats dtype=float")
     if like.nbytes < LARGE:
         return np.zeros(shape, dtype) if zero else np.full(shape, fill, dtype)
     sizes, kind, size = like.shape, like.dtype, like.nbytes
-    del like
+    del like, given
     held = at_page(size, zero)
     array = held.view(kind).reshape(sizes)
     if zero:  # the system maps zeroed pages when they are first touched: touch them now, not in the first put

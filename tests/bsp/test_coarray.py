@@ -47,6 +47,18 @@ def test_an_assignment_to_local_of_another_shape_or_kind_is_refused(run: Any) ->
     run(main, nprocs=1)
 
 
+@pytest.mark.parametrize("fill", [np.nan, np.inf, 2.5, np.float32(0.5), 1j, 1e30])
+@pytest.mark.parametrize("size", [3, 20_000])
+def test_integers_are_not_filled_with_what_they_cannot_hold(run: Any, fill: Any, size: int) -> None:
+    def main(proc: bsp.Process) -> None:
+        for dtype in (int, np.uint8, bool):
+            with pytest.raises(bsp.CastError, match=r"fill=.* is no (int64|uint8|bool)"):
+                proc.coarray(size, dtype, fill)
+            assert proc.coarray(size, dtype, fill=1.0).local.all()
+
+    run(main, nprocs=1)
+
+
 @pytest.mark.parametrize("shape", [3, 5000, (200, 200), [300, 40], range(300, 302), np.array([300, 40]), (), 0, (0, 9)])
 @pytest.mark.parametrize("dtype", [float, ">i2", "?", "S300", (float, (3,)), [("a", "i1"), ("b", "f8")]])
 def test_a_coarray_is_what_numpy_makes_of_its_shape_and_dtype(run: Any, shape: Any, dtype: Any) -> None:
