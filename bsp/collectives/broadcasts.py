@@ -51,8 +51,10 @@ def broadcast(proc: Process, value: Any, root: int, group: Sequence[int] | None,
         plan = steps.note or plan
         received = arrived or received
         taken += 1
-    if not steps.takes_part or not received:
+    if not steps.takes_part:
         return None
+    if not received:
+        steps.expect(received, [source])
     if plan is None:
         return steps.own(received[source])
     if not BROADCAST.algorithms[plan.algorithm].cuts:

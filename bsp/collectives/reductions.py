@@ -66,6 +66,8 @@ class _Reducing:
     ) -> None:  # fmt: skip
         self.op, self.text, self.chosen = _described(proc, name, value, op, group is not None, algorithm, root)
         self.steps = Steps(proc, self.text, group, self.chosen.name)
+        if group is not None and is_array(value):
+            self.steps.agree(value.dtype.str, *value.shape)
         self.packed: Packed = pack(value, proc, self.text) if self.steps.takes_part else b""
 
     def combined(self, parts: dict[int, Packed], into: np.ndarray | None = None) -> Any:
@@ -158,10 +160,13 @@ class _Reducing:
         held = unpack(self.packed) if steps.takes_part else None
         for level in range(levels):
             stride = arity**level
+            first = 0 if level == levels - 1 else steps.me - steps.me % (stride * arity)
+            above = target if level == levels - 1 else first
             if steps.takes_part and steps.me % stride == 0:
-                above = target if level == levels - 1 else steps.me - steps.me % (stride * arity)
                 steps.post([above], pack(held, steps.proc, self.text))
             arrived = steps.step()
+            if steps.me == above:
+                steps.expect(arrived, range(first, min(first + stride * arity, steps.n), stride))
             held = self.combined(arrived) if arrived else held
         return held
 
@@ -222,7 +227,7 @@ def _reduced_at_once(call: _Reducing, target: int) -> Any:
     if call.steps.takes_part:
         call.steps.post([target], call.packed)
     arrived = call.steps.step()
-    return call.combined(arrived) if arrived else None
+    return call.combine([unpack(part) for part in call.steps.of_all(arrived)]) if call.steps.me == target else None
 
 
 @REDUCE.algorithm("two-phase", lambda at: [at.combined_pieces(), at.all_to_one(at.chunk, at.h_of_others)], cuts=True)

@@ -49,6 +49,8 @@ def scatter(
         taken += 1
     if not steps.takes_part:
         return None
+    if position not in bundle:
+        steps.expect({}, [source])
     return unpack(bundle[position])
 
 

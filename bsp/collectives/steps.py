@@ -62,8 +62,8 @@ class Steps:
         self.proc = proc
         self._task = proc._task
         self._channel = proc._task.contexts[1]
-        self.text = text
-        self._agreed = (text, proc._context.id, group is not None, *agreed)
+        self.text = text if group is None else f"{text} of a group"
+        self._agreed = (self.text, proc._context.id, *agreed)
         self._taken = 0
         self.hint = 0
         self.note: Any = None
@@ -164,20 +164,26 @@ class Steps:
         """Return the value that arrived, unpacked, as this process's own."""
         return pickle.loads(packed) if isinstance(packed, bytes) else packed if self.owns else packed.copy()
 
-    def of_all(self, arrived: dict[int, Packed], count: int | None = None) -> list[Packed]:
-        """Return what ranks 0..count-1 sent, in their order; None: all ranks.
+    def agree(self, *what: Any) -> None:
+        """Name what all members of a group must give alike, beside the group: it travels with what they send."""
+        if self._group_tag is not None:
+            self._group_tag = digest("group", self._group_tag.hex(), *what)
 
-        Raises SyncMismatch if one has sent nothing, because it named another group.
-        """
+    def of_all(self, arrived: dict[int, Packed], count: int | None = None) -> list[Packed]:
+        """Return what ranks 0..count-1 sent, in their order; None: all ranks.  Raises SyncMismatch as `expect` does."""
         wanted = range(self.n if count is None else count)
+        self.expect(arrived, wanted)
+        return [arrived[rank] for rank in wanted]
+
+    def expect(self, arrived: dict[int, Packed], ranks: Iterable[int]) -> None:
+        """Raise SyncMismatch if one of `ranks` has sent nothing, because it named another group."""
         if len(arrived) == self.n:
-            return [arrived[rank] for rank in wanted]
-        missing = [self.ranks[rank] for rank in wanted if rank not in arrived]
+            return
+        missing = [self.ranks[rank] for rank in ranks if rank not in arrived]
         if missing:
             raise self.failed(
                 self._not_one_group(f"process {missing[0]} sends nothing to process {self.proc.pid} in this")
             )
-        return [arrived[rank] for rank in wanted]
 
     def failed(self, mistake: CollectiveMistake) -> CollectiveMistake:
         """Return a mistake that only this process sees, to be raised; the others raise it at the next boundary (B6)."""
@@ -187,6 +193,7 @@ class Steps:
     def _not_one_group(self, what: str) -> SyncMismatch:
         return SyncMismatch(
             f"{self.text} at {here()}: {what} group; all members of a group must name the same group "
+            "and root, and combine arrays of one shape and dtype "
             f"(superstep {self._task.element.superstep})"
         )
 
@@ -246,6 +253,7 @@ def root_rank(steps: Steps, root: int) -> int:
         raise NoSuchProcess(
             f"{steps.text}: root {root!r} is not one of the processes that take part{steps.proc._place()}"
         )
+    steps.agree("root", root)
     return steps.ranks.index(root)
 
 

@@ -281,6 +281,34 @@ def test_a_root_is_the_same_as_an_integer_of_any_kind(run: Any) -> None:
     run(main, nprocs=3)
 
 
+@pytest.mark.parametrize("algorithm", ROOTED)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda proc, **how: proc.broadcast(7, root=proc.pid % 2, group=[0, 1, 2], **how),
+        lambda proc, **how: proc.broadcast(7, root=0, group=[0, 1] if proc.pid < 2 else [0, 1, 2], **how),
+        lambda proc, **how: proc.scatter([7, 8, 9], root=proc.pid % 2, group=[0, 1, 2], **how),
+        lambda proc, **how: proc.scatter([7, 8], root=0, group=[0, 1] if proc.pid < 2 else [0, 2], **how),
+        lambda proc, **how: proc.reduce(7, root=proc.pid % 2, group=[0, 1, 2], **how),
+        lambda proc, **how: proc.reduce(7, root=min(proc.pid, 1), group=[0, 1] if proc.pid == 0 else [1, 2], **how),
+        lambda proc, **how: proc.gather(7, root=proc.pid % 2, group=[0, 1, 2], **how),
+        lambda proc, **how: proc.allreduce(np.ones(1 + proc.pid % 2), group=[0, 1, 2], **how),
+        lambda proc, **how: proc.allreduce(np.ones(2, f"f{4 + 4 * (proc.pid % 2)}"), group=[0, 1, 2], **how),
+        lambda proc, **how: proc.allreduce(np.ones(2) if proc.pid else 1.0, group=[0, 1, 2], **how),
+    ],
+)
+def test_members_of_a_group_that_do_not_agree_are_a_mismatch(run: Any, wrong: Any, algorithm: str | None) -> None:
+    with pytest.raises(bsp.SyncMismatch, match="must name the same group and root"):
+        run(lambda proc: wrong(proc, algorithm=algorithm), nprocs=3)
+
+
+def test_a_mismatch_tells_which_processes_make_the_call_of_a_group(run: Any) -> None:
+    with pytest.raises(
+        bsp.SyncMismatch, match=r"process 0 waits in gather of a group at .* process 1 waits in gather\(root=0\)"
+    ):
+        run(lambda proc: proc.gather(1, group=None if proc.pid else [0]), nprocs=2)
+
+
 @pytest.mark.parametrize("name", ["reduce", "allreduce", "scan", "exscan"])
 @pytest.mark.parametrize("algorithm", ["one-phase", "two-phase"])
 def test_values_that_do_not_combine_are_one_error_that_names_the_call(run: Any, name: str, algorithm: str) -> None:
