@@ -596,6 +596,9 @@ class Coarray(NotAValue):
                 return np.asarray(values, dtype=dtype)  # Python integers: NumPy refuses those that do not fit
             if array.dtype == dtype or np.can_cast(array.dtype, dtype, "same_kind") or array.size == 0:
                 return array if array.size else array.astype(dtype)
+            # NumPy makes floats or objects of Python integers that no type of integers holds together
+            if weak and dtype.kind in "iufc" and all(type(number) is int for number in np.asarray(values, object).flat):
+                return np.asarray(values, dtype=dtype)
         except (ValueError, OverflowError) as wrong:
             raise CastError(
                 f"{call} of {values!r:.60} into {dtype} {self._name}: {wrong}{self._place(here())}"

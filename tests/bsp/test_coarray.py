@@ -47,6 +47,30 @@ def test_an_assignment_to_local_of_another_shape_or_kind_is_refused(run: Any) ->
     run(main, nprocs=1)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [("u8", [2**64 - 1, 1]), ("u8", [2**63, 0]), (float, [2**70, 1]), (float, 2**64), ("c16", [2**64, 1])],
+)
+def test_python_integers_of_any_size_are_put_where_they_fit(run: Any, dtype: str, values: Any) -> None:
+    def main(proc: bsp.Process) -> None:
+        x = proc.coarray(2, dtype)
+        x.put(0, values)
+        proc.sync()
+        np.testing.assert_array_equal(x.local, np.broadcast_to(np.array(values, dtype), 2))
+        for wrong, into in (
+            (2**64, "u8"),
+            ([2**64, 1], "i8"),
+            ([2**63, 1.0], "u8"),
+            ([-1, 2**63], "u8"),
+            (2**5000, float),
+        ):
+            with pytest.raises(bsp.CastError):
+                proc.coarray(2, into).put(0, wrong)
+        proc.sync()
+
+    run(main, nprocs=1)
+
+
 @pytest.mark.parametrize("fill", [np.nan, np.inf, 2.5, np.float32(0.5), 1j, 1e30])
 @pytest.mark.parametrize("size", [3, 20_000])
 def test_integers_are_not_filled_with_what_they_cannot_hold(run: Any, fill: Any, size: int) -> None:
