@@ -252,6 +252,18 @@ def test_responses_that_differ_a_little_are_not_taken_for_alike() -> None:
         assert_allclose(found.coef[0], 1e3 if family == "gaussian" else 1e-9, rtol=1e-3)
 
 
+@pytest.mark.parametrize("solver", ["newton", "lbfgs"])
+@pytest.mark.parametrize("unit", [1e-60, 1e-30, 1e30, 1e60])
+@pytest.mark.parametrize("family", ["gaussian:log", "gamma", "inverse-gaussian", "tweedie:1.1", "quasi-poisson"])
+def test_a_fit_does_not_depend_on_the_unit_of_the_responses(family: str, unit: float, solver: str) -> None:
+    rng = np.random.default_rng(12)
+    X = rng.normal(size=(N, 2))
+    y = np.exp(X @ [0.2, -0.1]) * rng.gamma(2.0, size=N)
+    plain, scaled = (fits(X, each, family=family, solver=solver, tol=1e-9)[0] for each in (y, y * unit))
+    assert scaled.converged and scaled.notes == ()
+    assert_allclose(scaled.coef, plain.coef, rtol=1e-6)
+
+
 @pytest.mark.parametrize("family", ["poisson", "gamma", "inverse-gaussian", "tweedie", "negative-binomial"])
 def test_the_deviance_of_large_responses_is_not_a_difference_of_large_sums(family: str) -> None:
     """Where all are near their means, it is Pearson's chi² but for third powers."""

@@ -209,10 +209,6 @@ class Family:
         """Return the intercept of that model with an offset, from `offset_sum` over all rows."""
         self._undefined("level_with_offset(total, successes, found), though it defines offset_sum")
 
-    def rounding(self, level: Any) -> Any:
-        """Return the square of the size of what rounding leaves of a residual, in units of EPS."""
-        return 1.0
-
     # -------------------------------------------------------------------- the likelihood
 
     def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Terms:

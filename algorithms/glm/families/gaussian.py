@@ -64,10 +64,6 @@ class Gaussian(Family):
         """Return the intercept: the weighted mean of y - offset."""
         return found / total
 
-    def rounding(self, level: Any) -> Any:
-        """Return the square of the mean, which residuals lose digits against."""
-        return self.mean(level) ** 2
-
     def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Terms:
         """Return log(w); the other two terms are 0."""
         return np.log(w), 0.0, 0.0

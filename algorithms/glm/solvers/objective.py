@@ -106,7 +106,9 @@ class Objective:
         Raises DataError if there is no finite number: then X holds others, or the start is too far away.
         """
         assert first.curvature is not None
+        spread = self._spread()
         sound = np.isfinite(first.value) & np.isfinite(first.gradient).all() & np.isfinite(first.curvature).all()
+        sound = sound & np.isfinite(spread)
         if not sound:
             look_for_nonfinite(self.of)
             family = self.of.family
@@ -120,13 +122,15 @@ class Objective:
                 "the objective at the start is beyond the range of numbers: scale the columns, or start nearer"
             )
         bend = first.curvature if first.curvature.ndim == 1 else np.diagonal(first.curvature)
-        units = np.sqrt(np.maximum(bend - self._ridge_diagonal(), 0.0) * self._spread())
+        units = np.sqrt(np.maximum(bend - self._ridge_diagonal(), 0.0)) * np.sqrt(spread)  # their product may overflow
         found: np.ndarray = np.where(units > 0, units, 1.0)
         return found
 
     def _spread(self) -> Any:
-        """Return the mean square of the null model's residual, at least that of rounding."""
-        rounding = EPS * self.of.family.rounding(self.of.constant)
+        """Return the mean square of the null model's Pearson residual, at least what the rounding of y may leave."""
+        mean = self.of.mean
+        with np.errstate(all="ignore"):
+            rounding = EPS * mean * (mean / self.of.family.variance(mean))  # in the same units
         return np.maximum(self.of.null_chi2 / self.of.sum_weights, rounding)
 
     def slope(self, point: ObjectivePoint) -> np.ndarray:

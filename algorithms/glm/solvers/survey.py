@@ -53,6 +53,7 @@ class Survey:
     null_deviance: Any
     null_chi2: Any
     basis: OrthogonalBasis | None = None
+    mean: Any = None  # of y, by weight
 
     @property
     def k(self) -> int:
@@ -181,7 +182,10 @@ def survey(rows: Rows, model: Model) -> Survey:
             f"with this offset a {family} model has no intercept by which all means lie from {low:g} to {high:g}, "
             "where a fit begins: leave it out, or take another link"
         )
-    return Survey(proc, rows, model, family, weights, shift, n_rows, total, constant, least, 2 * above, chi2)
+    return Survey(
+        proc, rows, model, family, weights, shift, n_rows, total, constant, least, 2 * above, chi2,
+        mean=successes / total,
+    )  # fmt: skip
 
 
 # ------------------------------------------------------------------------------ is it sound?
