@@ -224,6 +224,20 @@ def test_rows_with_missing_values_are_left_out_of_what_the_formula_uses(run: Any
     run(main, nprocs=3)
 
 
+def test_columns_that_a_formula_does_not_name_may_hold_anything(run: Any) -> None:
+    plain = table()
+    frame = plain.assign(day=pandas.Timestamp("2024-01-31"), thing=[object() for _ in range(len(plain))])
+    known = glm.PoissonRegression().fit(plain, "visits ~ age", offset="weight")
+
+    def main(proc: bsp.Process) -> Any:
+        with pytest.raises(glm.DataError, match=r"no column 'nothing'.*thing"):
+            glm.PoissonRegression().fit(frame.drop(columns="day"), "visits ~ nothing")
+        return glm.PoissonRegression().fit(frame, "visits ~ age", offset="weight").coef_
+
+    for coef in run(main, nprocs=3):
+        np.testing.assert_allclose(coef, known.coef_, rtol=1e-12, atol=0)
+
+
 def test_a_model_without_an_intercept() -> None:
     frame = table()
     model = glm.LinearRegression(fit_intercept=False).fit(frame, "cost ~ 0 + region")

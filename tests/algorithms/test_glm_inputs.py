@@ -639,6 +639,27 @@ def test_dates_and_durations_are_no_numbers(kind: str, nprocs: int) -> None:
     bsp.run(main, nprocs=nprocs)
 
 
+@pytest.mark.parametrize("nprocs", [1, 3])
+@pytest.mark.parametrize("kind", ["date", "Timestamp", "timedelta", "Period", "Interval", "object"])
+def test_objects_of_a_frame_are_no_groups_unless_they_are_categories(kind: str, nprocs: int) -> None:
+    """Their texts may even be addresses in memory, which differ between processes."""
+    days = pandas.date_range("2024-01-01", periods=12)
+    column = {
+        "date": days.date, "Timestamp": pandas.Series(list(days), dtype=object),
+        "timedelta": pandas.Series((days - days[0]).to_pytimedelta(), dtype=object),
+        "Period": days.to_period("M"), "Interval": pandas.interval_range(0, 12),
+        "object": np.array([object() for _ in days]),
+    }[kind]  # fmt: skip
+    frame = pandas.DataFrame({"x": np.arange(12.0), "when": column})
+    y = np.random.default_rng(3).normal(size=12)
+    message = raised(nprocs, lambda: glm.LinearRegression().fit(frame, y))
+    assert f"column 'when' has {kind} objects, neither numbers nor texts" in message
+    if kind == "date":
+        groups = frame.assign(when=pandas.Categorical(frame["when"].map(lambda day: day.replace(day=day.day % 2 + 1))))
+        (model, *_) = fitted(nprocs, lambda proc: glm.LinearRegression().fit(groups, y))
+        assert model.solution_.names == ("x", "when[2024-01-02]")
+
+
 @pytest.mark.parametrize("nprocs", [1, 2, 3])
 def test_masked_elements_are_refused_and_a_mask_of_nothing_is_none(nprocs: int) -> None:
     rng = np.random.default_rng(3)

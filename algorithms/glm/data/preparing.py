@@ -15,7 +15,7 @@ from bsp.algorithms.glm.data.coding import Coding, coding_of
 from bsp.algorithms.glm.data.formulas import Formula, FormulaCoding, coding_by, is_formula, read_formula, response_of
 from bsp.algorithms.glm.data.inputs import check_no_times, is_frame, matrix_of, numbers, opened, part_of, vector_of
 from bsp.algorithms.glm.data.responses import LabelFacts, check_weights, classes_of, facts_of, shares
-from bsp.algorithms.glm.data.table import Table, plain_columns
+from bsp.algorithms.glm.data.table import FRAME, Table, plain_columns
 from bsp.algorithms.glm.errors import DataError, agreed
 from bsp.algorithms.glm.families import Family
 from bsp.algorithms.glm.problem import Rows, product
@@ -74,6 +74,7 @@ def prepared(X: Any, given: Given, family: Family, classes: int, intercept: bool
         raise DataError("this model requires y to be passed, but the target y is None")
     if is_frame(X):  # what is no column of X needs numbers
         X = plain_columns(X, [name.split("~")[0].strip() for name in _named(given)])
+        X = _used(X, given) if is_formula(given.y) else X
     data = opened(X)
     formula = None
     if isinstance(data, Table) and is_formula(given.y):
@@ -90,6 +91,14 @@ def prepared(X: Any, given: Given, family: Family, classes: int, intercept: bool
     else:
         parts, target = _of_arrays(data, given), "y"
     return _checked(parts, target, family, classes)._replace(facts=_facts(parts.coding, given))
+
+
+def _used(frame: Any, given: Given) -> Any:
+    """Return the columns of a data frame that a formula and roles name; others may be dates, or anything."""
+    names, roles = tuple(map(str, frame.columns)), {*filter(None, _named(given)[1:])}
+    formula = read_formula(given.y, Table(names, (), [], (), FRAME, str), roles)
+    used = {*formula.left, *formula.right, *roles}
+    return frame.loc[:, [name in used for name in names]] if used <= {*names} else frame  # whose error names them all
 
 
 def _check_intercept(coding: Coding | FormulaCoding | None, intercept: bool) -> None:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from numbers import Number
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -229,8 +230,14 @@ def _numbers(values: Any) -> np.ndarray | None:
         return found
     if getattr(kind, "kind", "O") in "mM":
         raise DataError(f"column {values.name!r} has {kind}, neither numbers nor texts")
-    texts = [each for each in values.dropna() if isinstance(each, str)]
-    if texts or str(kind) in ("str", "string"):
+    present = values.dropna()
+    for each in present:
+        if not isinstance(each, (str, bytes, Number, np.bool_)):
+            raise DataError(
+                f"column {values.name!r} has {type(each).__name__} objects, neither numbers nor texts; turn it into "
+                "one of them, leave it out, or make it categorical (astype('category'))"
+            )
+    if any(isinstance(each, str) for each in present) or str(kind) in ("str", "string"):
         return None
     try:
         return np.asarray(values.to_numpy(dtype=object, na_value=np.nan), np.float64)
