@@ -72,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     explained.add_argument("--target", metavar="COLUMN", help="what is explained by the other columns")
     explained.add_argument("--formula", metavar="TEXT", help="what is explained by what: the third example")
     add("--family", default="gaussian", help=f"{family_names()}, {Multinomial.name} (one of several classes)")
-    add("--columns", default="", metavar="A,B", help="explain by these columns only")
+    add("--columns", metavar="A,B", help="explain by these columns only")
     add("--exclude", default="", metavar="A,B", help="leave these columns out")
     add(
         "--reference",
@@ -151,8 +151,10 @@ def _fitted(options: argparse.Namespace) -> tuple[GLM | MultinomialRegression, S
         raise ValueError(f"column {twice!r} is given two roles")
     if options.clusters is not None and options.robust:
         raise ValueError("--robust and --clusters: one kind of standard errors; clustered ones are robust too")
-    columns, exclude, absorb = _names(options.columns), _names(options.exclude), _names(options.absorb)
+    columns, exclude, absorb = _names(options.columns or ""), _names(options.exclude), _names(options.absorb)
     roles += absorb
+    if options.columns is not None and not columns:
+        raise ValueError(f"--columns {options.columns!r}: it names no column; without it all columns explain")
     if options.formula is not None and "~" not in options.formula:
         raise ValueError(f"--formula {options.formula!r}: a formula is 'response ~ terms'")
     if options.formula is not None and columns:

@@ -451,4 +451,4 @@ class LogisticRegression(Regression):
         """Return the share of labels that are right, by weight.  Raises DataError for labels of neither class."""
         X, y, sample_weight, offset = parted(X, y, sample_weight, offset)
         found = self._linear(X, offset)
-        return found.accuracy(self._label, y, sample_weight, self._check_labels if self._labelled else None)
+        return found.accuracy(self._label, y, sample_weight, self._check_labels)

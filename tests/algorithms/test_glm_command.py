@@ -128,6 +128,7 @@ MISTAKES = {
     "--formula y": "--formula 'y': a formula is 'response ~ terms'",
     "--formula y~x --target y": "argument --target: not allowed with argument --formula",
     "--formula y~x --columns x": "--formula and --columns: the formula names the columns",
+    "--target y --columns ,": "--columns ',': it names no column",
     "--target y --absorb regin": "there is no column 'regin'; did you mean 'region'?",
     "--target y --family gamma --absorb region": "absorb= is of linear models",
     "--target y --fam poisson": "unrecognized arguments: --fam poisson",

@@ -347,6 +347,9 @@ def test_labels_of_no_class_are_not_scored(nprocs: int) -> None:
                 model.score(rows, other)
             kept = np.where(other == 2, 0.0, 1.0)
             assert model.score(rows, other, kept) == model.score(rows, won, kept)
+            counts = glm.LogisticRegression().fit(rows, won, trials=np.full(len(won), 2))
+            with pytest.raises(glm.DataError, match="y has label 2; the model was fitted to 0 and 1"):
+                counts.score(rows, 2 * won)
 
     bsp.run(main, nprocs=nprocs)
 

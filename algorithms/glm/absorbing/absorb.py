@@ -14,6 +14,7 @@ from bsp.algorithms.glm.problem import Model, Rows, Solution
 from bsp.algorithms.glm.solvers.newton import Progress
 from bsp.algorithms.glm.solvers.survey import nonfinite, say_wrong, wrong_row
 from bsp.arrays.procedures import world
+from bsp.cost.units import counted
 from bsp.declared import declares
 
 
@@ -63,5 +64,5 @@ def solve_absorbing(
     labels = [Levels(proc, each) for each in rows.absorb]
     solver = solve_within if model.family.linear else solve_reweighted
     solution, absorbed, notes = solver(rows, model, labels, names, progress)
-    said = f"effects of {', '.join(names)} are absorbed: {absorbed.parameters} parameters"
+    said = f"effects of {', '.join(names)} are absorbed: {counted(absorbed.parameters, 'parameter')}"
     return solution, replace(model, fit_intercept=False), (said, *notes)

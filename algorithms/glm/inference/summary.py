@@ -145,7 +145,7 @@ class Summary:
         """The model in one line."""
         return (
             f"{self.model.family.title} regression of {self.target} "
-            f"({self.model.family.link.name} link), {self.solution.n_rows} rows"
+            f"({self.model.family.link.name} link), {counted(self.solution.n_rows, 'row')}"
         )
 
     @property
