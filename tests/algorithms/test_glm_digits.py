@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse
 from glm_families import DEFAULTS, EVERY, possible
 from numpy.testing import assert_allclose
+from scipy.special import gammaln, logsumexp
 
 import bsp
 from bsp.algorithms.glm.families import family_of
@@ -291,3 +292,22 @@ def test_unit_deviances_are_twice_what_losses_are_above_the_least(family: str) -
     y = np.where(rng.random(N) < 0.5, y, 0.3) if own.proportions else y
     eta = own.predictor(rng.uniform(0.1, 0.9, N))
     assert_allclose(own.excess(eta, y), own.expansion(eta, y).loss - own.least(y), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("power", [1.0001, 1.001, 1.05, 1.5, 1.99])
+@pytest.mark.parametrize("mean", [2.0, 3e7])
+def test_the_likelihood_of_a_tweedie_model_is_that_of_its_series_whatever_the_power(power: float, mean: float) -> None:
+    """The terms are those of a Poisson number of gamma variables; Wright's function of some is beyond all numbers."""
+    rng = np.random.default_rng(13)
+    y = rng.poisson(mean, 40) * rng.gamma(4.0, 0.25, 40)
+    y[0] = 1e-3
+    found = fits(np.zeros((40, 0)), y, family=f"tweedie:{power}")[0]
+    mu, phi, shape = y.mean(), found.dispersion, (2 - power) / (power - 1)
+    rate, scale = mu ** (2 - power) / (phi * (2 - power)), phi * (power - 1) * mu ** (power - 1)
+    total = -rate * np.count_nonzero(y == 0)
+    for each in y[y > 0]:
+        k = np.arange(1.0, 20_000.0)
+        terms = k * np.log(rate) - gammaln(k + 1) - gammaln(k * shape)
+        terms += (k * shape - 1) * np.log(each) - k * shape * np.log(scale)
+        total += logsumexp(terms) - rate - each / scale
+    assert_allclose(found.log_likelihood, total, rtol=1e-9)

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from bsp.algorithms.glm.families.family import Family, Fitted, Terms, Vector, registered
+from bsp.algorithms.glm.families.family import Family, Fitted, Terms, Vector, gammaln, registered
+
+_MANY = 1e4  # the variance of the terms of a series, from which on their sum is an integral
 
 
 @registered
@@ -82,9 +84,9 @@ class Tweedie(Family):
         alpha = (2 - p) / (1 - p)
         some = y > 0
         scale = dispersion / (np.ones_like(y) if w is None else w)[some]
-        x = ((p - 1) * scale / y[some]) ** alpha / ((2 - p) * scale)
+        log_x = alpha * np.log((p - 1) * scale / y[some]) - np.log((2 - p) * scale)
         found = np.zeros(y.shape)
-        found[some] = _log_wright_bessel(-alpha, x)
+        found[some] = _log_wright_bessel(-alpha, log_x)
         return found
 
     def log_likelihood(self, constants: Any, fitted: Fitted, dispersed: Any) -> Any:
@@ -92,9 +94,40 @@ class Tweedie(Family):
         return dispersed - constants[0] - fitted.loss / fitted.dispersion
 
 
-def _log_wright_bessel(a: float, x: Vector) -> Vector:
+def _log_wright_bessel(a: float, log_x: Vector) -> Vector:
+    """Return the log of Wright's function of exp(log_x), which may be beyond the range of numbers."""
     from scipy import special  # it takes as long to import as many a fit
 
+    with np.errstate(over="ignore", under="ignore"):
+        x = np.exp(log_x)
     if hasattr(special, "log_wright_bessel"):  # since scipy 1.14
-        return special.log_wright_bessel(a, 0.0, x)
-    return np.log(special.wright_bessel(a, 0.0, x))
+        found: Vector = special.log_wright_bessel(a, 0.0, x)
+    else:
+        found = np.log(special.wright_bessel(a, 0.0, x))
+    wild = ~np.isfinite(found) & np.isfinite(log_x)
+    if wild.any():
+        found[wild] = _log_series(a, log_x[wild])
+    return found
+
+
+def _log_series(a: float, log_x: Vector) -> Vector:
+    """Return the log of the sum of x^k/(k!·Γ(a·k)) over k >= 1, from the terms around the largest.
+
+    By Stirling's formula the largest is near `peak`, and they fall off as a normal density of variance peak/(1 + a),
+    whose integral is taken where there are many.
+    Source: Dunn & Smyth, Statistics and Computing 15 (2005), section 4.
+    """
+
+    def term(k: Vector) -> Vector:
+        found: Vector = k * log_x - gammaln(k + 1) - gammaln(a * k)
+        return found
+
+    with np.errstate(all="ignore"):
+        peak = np.maximum(np.round(np.exp((log_x - a * np.log(a)) / (1 + a))), 1.0)
+        variance = peak / (1 + a)
+        reach = 10 + int(10 * np.sqrt(np.minimum(variance, _MANY).max()))
+        found = np.full(log_x.shape, -np.inf)
+        for away in range(-reach, reach + 1):
+            k = peak + away
+            found = np.logaddexp(found, np.where(k >= 1, term(np.maximum(k, 1.0)), -np.inf))
+        return np.where(variance > _MANY, term(peak) + 0.5 * np.log(2 * np.pi * variance), found)
