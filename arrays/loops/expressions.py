@@ -328,7 +328,7 @@ def _axes(first: int, count: int) -> ast.expr:
     return ast.Tuple([ast.Constant(first + k) for k in range(count)], ast.Load())
 
 
-def _array_of(node: ast.expr) -> str:
+def array_of(node: ast.expr) -> str:
     """Return the name of the array of an element; "" if it has none."""
     while isinstance(node, ast.Subscript):
         node = node.value
@@ -346,17 +346,19 @@ class Guard:
     extents : gains arrays, axes, and first and last positions that must be inside them; of a fixed position (True),
         which may be counted from the end, both are the same.
     integers : gains descriptions of integers that must have 64 bits (`integers`), by their texts.
+    choices : gains the program's choices between values, which must have one type, as an array has one (`reach`).
     """
 
     def __init__(self, node: ast.For | None = None) -> None:
         uses = [each for each in ast.walk(node or ast.Pass()) if isinstance(each, (ast.Subscript, ast.Name))]
         set_here = {each.id for each in uses if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-        found = [(_array_of(each), each.ctx) for each in uses if isinstance(each, ast.Subscript)]
+        found = [(array_of(each), each.ctx) for each in uses if isinstance(each, ast.Subscript)]
         self._used = {name for name, _ in found} - {"", *set_here}
         self._written = {name for name, how in found if isinstance(how, ast.Store)} & self._used
         self.positions: dict[str, ast.expr] = {}
         self.extents: dict[str, tuple[str, int, ast.expr, ast.expr, bool]] = {}
         self.integers: dict[str, ast.expr] = {}
+        self.choices: dict[str, ast.expr] = {}
         self._elements: set[tuple[str, int]] = set()  # arrays, and the number of their indices
         self._numbers: set[tuple[str, int]] = set()  # names, and indices, that have no loop variable
 
@@ -388,7 +390,7 @@ class Guard:
 
     def test(self) -> ast.expr | None:
         """Return the test; None if nothing has to be tested."""
-        if not any((self._elements, self._numbers, self.positions, self.extents, self.integers)):
+        if not any((self._elements, self._numbers, self.positions, self.extents, self.integers, self.choices)):
             return None
 
         def paired(uses: set[tuple[str, int]]) -> ast.expr:
@@ -405,4 +407,5 @@ class Guard:
                  for each in (self._written, self._used)]  # fmt: skip
         arguments = [paired(self._elements), paired(self._numbers), *names, reached, integers]
         arguments += self.positions.values()
-        return ast.Call(ast.Name("_elements", ast.Load()), arguments, [])
+        choices = [ast.keyword("choices", ast.Tuple([*self.choices.values()], ast.Load()))] if self.choices else []
+        return ast.Call(ast.Name("_elements", ast.Load()), arguments, choices)

@@ -62,12 +62,14 @@ def elements(
     arrays: tuple[tuple[Any, int], ...], numbers: tuple[tuple[Any, int], ...], written: tuple[Any, ...],
     used: tuple[Any, ...],
     reached: tuple[tuple[Any, int, int, int, bool], ...], integers: tuple[tuple[int, Any], ...], *positions: Any,
+    choices: tuple[tuple[bool, Callable[[], tuple[Any, ...]]], ...] = (),
 ) -> bool:  # fmt: skip
     """Return whether so many indices of arrays give elements, others are numbers, and positions not negative.
 
     written, used : arrays that the loop writes, and all that it uses; these may not share elements with those.
     reached : arrays, axes, and the first and last positions there, which must be inside if there are any.
     integers : descriptions of integers that must have 64 bits (`integers.fit`).
+    choices : whether a value, of which the loop takes one, is only stored; and a function that returns samples.
     Warns where the loop itself would take a distributed array by its elements.  See `Guard`.
     """
     if not all(getattr(each, "ndim", -1) == count for each, count in arrays):
@@ -82,9 +84,39 @@ def elements(
         why = "it reaches positions before the first element of an array, or behind the last"
     elif any(sum(shared(one, other) for other in used) > 1 for one in written):
         why = "an array that it writes shares elements with another one that it uses; a copy() would not"
+    elif not all(itertools.starmap(_of_one_type, choices)):
+        why = "it takes one of several values of different types, as max(3, x[i]) of small integers"
     if why and any(isinstance(each, Array) for each in (*used, *(array for array, _ in arrays))):
         warned(f"this loop is carried out as it is written, element by element: {why}", LoopWarning)
     return not why
+
+
+def _one(array: Any) -> Any:
+    """Return the number 1 as an element of an array."""
+    return array.dtype.type(1)
+
+
+_OF_PYTHONS_RANGE = {bool, int, float, complex, np.int64, np.float64, np.complex128}
+
+
+def _of_one_type(stored: bool, samples: Callable[[], tuple[Any, ...]]) -> bool:
+    """Return whether an array has room for values as they are, of which a loop takes one; also if there are no samples.
+
+    So it has if they have one type, or types whose arithmetic is Python's; or numbers of Python's are none that another
+    type rounds, and the value is `stored`.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            values = samples()
+            types = {getattr(getattr(each, "dtype", None), "type", type(each)) for each in values}
+            if len(types) == 1 or types <= _OF_PYTHONS_RANGE or types <= {bool, np.bool_}:
+                return True
+            kind = np.result_type(*values).type
+    except OverflowError:
+        return False
+    except Exception:  # noqa: BLE001 - what a program raises for ones, as 1 / (i - 1)
+        return True
+    return stored and all(kind(each).item() == each for each in values if isinstance(each, (int, float, complex)))
 
 
 def shared(one: Any, other: Any) -> bool:
@@ -99,7 +131,8 @@ def shared(one: Any, other: Any) -> bool:
 def given(module: Any) -> dict[str, Any]:
     """Return what array statements call, by the names that they use: functions of a module like NumPy, and ours."""
     return {
-        "_np": module, "_span": span, "_elements": elements, "_is_contraction": accumulation.is_contraction,
+        "_np": module, "_span": span, "_elements": elements, "_one": _one,
+        "_is_contraction": accumulation.is_contraction,
         "_kept": accumulation.kept, "_repeated": accumulation.repeated, "_whole": accumulation.whole,
         "_contraction": functools.partial(accumulation.contraction, module),
         "_total": functools.partial(accumulation.total, module),

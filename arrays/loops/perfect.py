@@ -68,6 +68,7 @@ def carried_out(loops: list[LoopRange], statements: Sequence[ElementStatement], 
         guard.positions |= positions.found
         guard.extents |= within.extents
         guard.integers |= within.integers
+        guard.choices |= within.choices
         for each in whole:
             target = each.target if isinstance(each.target, ast.Subscript) else None
             for part in (target, each.condition, None if target is None and each.update is None else each.value):

@@ -278,6 +278,66 @@ def test_python_decides_what_a_loop_computes(case: Callable[[Any, Any], Any], p:
             np.testing.assert_allclose(np.asarray(found, float), np.asarray(expected, float), rtol=1e-14)
 
 
+def less_than_the_larger(x: Any, y: Any) -> Any:
+    for i in range(6):
+        y[i] = max(3, x[i]) - 5
+    return y
+
+
+def many_times_the_smaller(x: Any, y: Any) -> Any:
+    for i in range(6):
+        small = min(x[i], 300)
+        y[i] = small * 100
+    return y
+
+
+def times_either(x: Any, y: Any) -> Any:
+    for i in range(6):
+        y[i] = (x[i] if x[i] > 3 else 2.7) * 1.1
+    return y
+
+
+def larger_than_what_is_rounded(x: Any, y: Any) -> Any:
+    for i in range(6):
+        y[i] = max(x[i], 3.1)
+    return y
+
+
+def array_of_the_larger(x: Any, y: Any) -> Any:
+    return np.array([max(3, x[i]) for i in range(6)])
+
+
+def what_is_positive(x: Any, y: Any) -> Any:
+    for i in range(6):
+        y[i] = x[i] if x[i] > 0 else 0
+    return y
+
+
+CHOICES = [
+    less_than_the_larger, many_times_the_smaller, times_either, larger_than_what_is_rounded, array_of_the_larger,
+    what_is_positive,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32, np.int64, np.float64])
+@pytest.mark.parametrize("case", CHOICES, ids=lambda case: case.__name__)
+def test_a_choice_between_types_has_that_of_the_value_taken(case: Callable[[Any, Any], Any], dtype: Any) -> None:
+    """An integer of Python's does not wrap as the array's elements do, nor is a number rounded to theirs."""
+    x = (X * 27.1).astype(dtype)
+    with np.errstate(over="ignore"):
+        wanted = case(x.copy(), Y.copy())
+    found = np.asarray(parallel(case)(ba.asarray(x), ba.asarray(Y)))
+    np.testing.assert_array_equal(found, wanted)
+    assert found.dtype == wanted.dtype
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_a_choice_that_is_stored_as_it_is_stays_an_array_statement(dtype: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LoopWarning)
+        parallel(what_is_positive)(ba.asarray(X.astype(dtype)), ba.asarray(Y))
+
+
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("kind", [np.asarray, ba.asarray])
 def test_two_arguments_that_share_elements_are_as_in_the_loop(kind: Callable[[Any], Any], turned: bool) -> None:
@@ -327,7 +387,8 @@ def test_a_loop_that_takes_dealt_elements_one_by_one_says_why(case: Callable[[An
 def statements_only(case: Callable[[Any, Any], Any], monkeypatch: pytest.MonkeyPatch) -> bool:
     """Return whether all loops of a function become array statements, and these are what is carried out."""
     held = []
-    monkeypatch.setattr("bsp.arrays.loops.functions.elements", lambda *given: held.append(elements(*given)) or held[-1])
+    kept = lambda *given, **choices: held.append(elements(*given, **choices)) or held[-1]  # noqa: E731
+    monkeypatch.setattr("bsp.arrays.loops.functions.elements", kept)
     made = parallel(case)
     made(X.copy(), Y.copy())
     return all(each.parallel for each in made.loops) and all(held) and bool(held)
