@@ -7,8 +7,10 @@ the reader has left, or a full disk.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
+import select
 import sys
 
 _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
@@ -33,15 +35,45 @@ def _run(name: str, module: str) -> int:
         finally:
             sys.stdout.flush()
     except KeyboardInterrupt:
-        sys.stderr.write(f"{name}: interrupted\n")
+        write_error(f"{name}: interrupted\n")
         return 130
-    except BrokenPipeError:  # its reader has left: `bsprun --predict ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
-    except OSError as wrong:  # a full disk
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.stderr.write(f"{name}: error: standard output: {wrong.strerror}\n")
+    except OSError as wrong:
+        of_output = _lost_output(wrong)
+        if of_output and isinstance(wrong, BrokenPipeError):  # its reader has left: `bsprun --predict ... | head`
+            return 0
+        told = f"standard output: {wrong.strerror}" if of_output else str(wrong)  # a full disk
+        write_error(f"{name}: error: {told}\n")
         return 2
+
+
+def write_error(text: str) -> None:
+    """Write to standard error; if its reader has left, or its disk is full, the exit status alone tells."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
+def _lost_output(wrong: OSError) -> bool:
+    """Return whether an error is one of standard output, and drop what it still holds then.
+
+    What could not be written is not always held any more: a pipe without a reader tells by itself, and errors of other
+    files have their names.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError:
+        lost = True
+    else:
+        pipe = select.poll()
+        pipe.register(1, 0)
+        lost = any(found & select.POLLERR for _, found in pipe.poll(0)) or (
+            wrong.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) and wrong.filename is None
+        )
+    if lost:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return lost
 
 
 def open_standard_streams() -> None:

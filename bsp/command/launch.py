@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bsp.command.entry import write_error
 from bsp.engine.layout import Hosting
 from bsp.errors import LaunchError
 from bsp.host import cores, die_with_parent, find_mpiexec, is_open_mpi, no_mpi, temporary_folder
@@ -151,7 +152,7 @@ class Outcome:
     def tell(self) -> int:
         """Write the message after the job's text; return the status."""
         sys.stdout.flush()
-        sys.stderr.write(self.said)
+        write_error(self.said)
         return self.status
 
 

@@ -335,3 +335,40 @@ def test_text_of_a_command_itself_that_nobody_reads(words: list[str]) -> None:
     status, said = ended(os.open("/dev/full", os.O_WRONLY))
     assert status == 2
     assert said == f"{words[0]}: error: standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize("elements", [1, 2])
+def test_the_status_of_a_failure_stays_where_nobody_reads_standard_error(tmp_path: Path, elements: int) -> None:
+    path = program(tmp_path, "raise SystemExit('what went wrong')")
+    reader, writer = os.pipe()
+    os.close(reader)
+    for out in (writer, os.open("/dev/full", os.O_WRONLY)):
+        command = [BSPRUN, "-p", "2", "-n", str(elements), str(path)]
+        done = subprocess.run(command, stderr=out, stdout=subprocess.PIPE, timeout=300)
+        os.close(out)
+        assert (done.returncode, done.stdout) == (1, b"")
+
+
+def test_more_text_than_is_held_for_a_reader_that_has_left_is_no_error() -> None:
+    code = (
+        "import sys\nfrom bsp.command import entry, tool\n"
+        "tool.bsp = lambda: print('a' * 100) or print('b' * 100000) or 0\nsys.exit(entry.bsp())\n"
+    )
+    reader, writer = os.pipe()
+    os.close(reader)
+    for out, status in ((writer, 0), (os.open("/dev/full", os.O_WRONLY), 2)):
+        done = subprocess.run([sys.executable, "-c", code], stdout=out, stderr=subprocess.PIPE, text=True, timeout=300)
+        os.close(out)
+        assert done.returncode == status
+        assert done.stderr == "bsp: error: standard output: No space left on device\n" * (status > 0)
+
+
+def test_an_error_of_another_file_is_not_one_of_standard_output() -> None:
+    code = (
+        "import sys\nfrom bsp.command import entry, tool\n"
+        "def fails():\n    print('done')\n    raise BrokenPipeError(32, 'Broken pipe', 'a socket')\n"
+        "tool.bsp = fails\nsys.exit(entry.bsp())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (2, "done\n")
+    assert done.stderr == "bsp: error: [Errno 32] Broken pipe: 'a socket'\n"
