@@ -17,6 +17,7 @@ import psutil
 
 from bsp.errors import LaunchError
 
+_MOST_SLOTS = 1 << 16  # of one host: far more than any machine has cores
 _KEYS = {"slots", "max_slots", "max-slots", "rack"}
 _NAME = re.compile(r"(\w[\w.-]*@)?\w[\w.-]*")
 _IPV6 = re.compile(r"\[?[0-9a-fA-F]*:[0-9a-fA-F:]*:[0-9a-fA-F:]*\]?(:\d+)?")
@@ -83,6 +84,10 @@ def _host_and_slots(text: str, where: str) -> Host:
 
 
 def _slots(text: str, where: str, name: str) -> int:
+    if text.isdecimal() and (len(text) > 9 or int(text) > _MOST_SLOTS):
+        raise LaunchError(
+            f"{where}: host {name} has {text:.20} slots; a host has room for {_MOST_SLOTS} elements at most"
+        )
     if not text.isdecimal() or int(text) < 1:
         raise LaunchError(f"{where}: host {name} has '{text}' slots; a host has room for 1 element or more")
     return int(text)

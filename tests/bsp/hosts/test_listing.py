@@ -57,6 +57,13 @@ def test_ipv6_addresses_are_refused(text: str) -> None:
         from_option(text)
 
 
+@pytest.mark.parametrize("slots", ["65537", "99999999", "9" * 5000])
+def test_more_slots_than_any_machine_has_are_refused(slots: str) -> None:
+    with pytest.raises(LaunchError, match="--hosts: host h1 has .* slots; a host has room for 65536 elements at most"):
+        from_option(f"h1:{slots}")
+    assert from_option("h1:65536") == [Host("h1", 65536)]
+
+
 def test_slots_are_told_once(tmp_path: Path) -> None:
     path = tmp_path / "hosts"
     path.write_text("h1:3 slots=2")
