@@ -23,7 +23,7 @@ class PCA(NamedTuple):
     """Principal components; every process has all but the scores."""
 
     components: Array  # (k, n): directions, of length 1, by descending variance
-    explained_variance: Array  # (k,): of the scores, with m - 1
+    explained_variance: Array  # (k,): of the scores, with m - 1; infinite or 0 beyond the range of numbers
     explained_variance_ratio: Array  # (k,): of all the variance
     mean: Array  # (n,)
     scores: Array  # (m, k): the data along the components, dealt like A's rows
@@ -50,9 +50,11 @@ def pca(A: ArrayLike, k: int) -> PCA:
     mean, r = centred(given, a.dtype, np.sqrt(EXACT / n))
     check(r, given, "pca")
     _, s, vt = signed_svd(r)
-    variance = s**2 / (m - 1)
-    total = np.sum(variance)
-    ratio = variance / np.where(total > 0, total, 1)
+    with np.errstate(over="ignore", under="ignore"):
+        variance = s**2 / (m - 1)  # may be beyond the range of numbers, where the shares of it are not
+    relative = (s / np.where(s[0] > 0, s[0], 1)) ** 2
+    total = np.sum(relative)
+    ratio = relative / np.where(total > 0, total, 1)
     components = vt[:k].copy()
     scores = row_blocks.to_array(_projected(given, mean, components.T.copy(), a.dtype), a.dtype)
     small = [on_all(each.copy()) for each in (components, variance[:k], ratio[:k], mean)]

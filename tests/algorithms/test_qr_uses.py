@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -114,6 +115,19 @@ def test_variances_far_below_rounding_of_a_covariance_matrix_are_found() -> None
     variance = same_everywhere(lambda proc: computed(pca(ba.from_local(pieces[proc.pid]), 4))[1], 3)
     expected = np.linalg.svdvals(a - a.mean(axis=0)) ** 2 / 499
     np.testing.assert_allclose(variance, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e200, 1e300])
+def test_shares_of_variances_are_numbers_where_variances_are_not(scale: float) -> None:
+    a = sample(5, 40, 5)
+    wanted = PCA(*same_everywhere(lambda proc: computed(pca(a, 3)), 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = PCA(*same_everywhere(lambda proc: computed(pca(a * scale, 3)), 2))
+    np.testing.assert_allclose(found.explained_variance_ratio, wanted.explained_variance_ratio, rtol=1e-12)
+    np.testing.assert_array_equal(found.explained_variance, 0.0 if scale < 1 else np.inf)
+    np.testing.assert_allclose(found.components, wanted.components, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.scores / scale, wanted.scores, rtol=0, atol=1e-12)
 
 
 @examples(40)
