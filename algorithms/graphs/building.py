@@ -58,7 +58,12 @@ def _numbers(given: ArrayLike) -> np.ndarray:
 
 
 def from_networkx(graph: Any, weight: str = "weight") -> tuple[Graph, list[Any]]:
-    """Return a networkx graph that every process has, and its nodes in the order of the vertices.  Collective."""
+    """Return a networkx graph that every process has, and its nodes in the order of the vertices.  Collective.
+
+    Raises GraphError for other objects.
+    """
+    if not all(hasattr(graph, name) for name in ("edges", "is_directed")):
+        raise GraphError(f"from_networkx: {type(graph).__name__} is no networkx graph; from_edges takes lists of edges")
     nodes = list(graph)
     number = {node: k for k, node in enumerate(nodes)}
     here = world()
@@ -77,8 +82,12 @@ def rmat(scale: int, edge_factor: int = 16, *, seed: int = 0, directed: bool = T
     Vertices are renumbered at random.  The graph depends on the seed only, not on p.
     Raises PlanTooLarge, before any edge is drawn, if they need more than the memory limit.
     """
-    if scale < 0 or scale > 40 or edge_factor < 0:
-        raise GraphError(f"rmat(scale={scale}, edge_factor={edge_factor}): from 0 to 40, and not negative")
+    whole = all(isinstance(each, (int, np.integer)) for each in (scale, edge_factor, seed))
+    if not (whole and 0 <= scale <= 40 and edge_factor >= 0 and 0 <= seed < 1 << 64):
+        raise GraphError(
+            f"rmat(scale={scale!r}, edge_factor={edge_factor!r}, seed={seed!r}): scale is an integer from 0 to 40, "
+            "edge_factor one from 0, and seed one from 0 to 2^64 - 1"
+        )
     here, n = world(), 1 << scale
     ways = 1 if directed else 2
     must_fit(f"rmat({scale}, {edge_factor})", (_EDGE * ways * edge_factor / here.nprocs + _VERTEX) * n)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import scipy.sparse
 
-from bsp.arrays.errors import ArrayError
+from bsp.arrays.errors import ArrayError, PlanTooLarge
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.sparse.array import ScipyMatrix, SparseArray, of_rows
 from bsp.arrays.sparse.base import SparseBase
@@ -21,6 +21,7 @@ from bsp.arrays.sparse.indices import checked_indices
 from bsp.arrays.sparse.pattern import Bounds, even
 from bsp.arrays.sparse.semirings import combined_triples
 from bsp.arrays.typing import ArrayLike, DTypeLike
+from bsp.cost.units import in_bytes
 
 if TYPE_CHECKING:
     from bsp.arrays.sparse.coo import CooArray
@@ -48,7 +49,8 @@ def from_coo(
     from_coo((i, j, k), values, shape=...), with any number of vectors of coordinates, gives a `CooArray`.
     shape : by default the least that has all indices.
     bounds : of a matrix: where each process's rows begin, and the end (p + 1 numbers); by default balanced by entries.
-    Raises ArrayError on all processes if an index is out of range on any.
+    Raises ArrayError on all processes if an index is out of range on any, PlanTooLarge if a word for each
+        row, with entries or without, does not fit into the memory.
     Cost: H = three words for each entry that moves and one for each of a process's rows; S = 5.  By
         coordinates: two words for each entry, and samples; S = 6, or more where there are many entries or duplicates.
     """
@@ -73,6 +75,12 @@ def from_coo(
         return [checked_indices(each, shape[k], f"from_coo: {_AXES[k]}") for k, each in enumerate(places)]
 
     own, others = here.together("from_coo", checked)
+    needed = 8 * shape[0] / here.nprocs
+    if here.memory and needed > here.memory:
+        raise PlanTooLarge(
+            f"from_coo: {shape[0]} rows need {in_bytes(needed)} on each process, a word a row with entries or without, "
+            f"limit {in_bytes(here.memory)}; np.unique(rows, return_inverse=True) numbers those that have entries"
+        )
     limits = balanced(here, own, shape[0]) if bounds is None else limits_of(bounds, shape[0], here.nprocs)
     return of_triples(here, own, others, entries, limits, columns_like(limits, shape))
 

@@ -398,6 +398,33 @@ def test_random_graphs_depend_on_the_seed_only(nprocs: int) -> None:
         assert directed or np.array_equal(matrix, matrix.T)
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"seed": -1}, {"seed": 2**64}, {"seed": 1.5}, {"scale": 41}, {"scale": 3.5}, {"edge_factor": -1}]
+)
+def test_random_graphs_of_wrong_arguments_are_one_error(wrong: dict[str, Any]) -> None:
+    with pytest.raises(graphs.GraphError, match=r"^rmat\(scale=.*\): scale is an integer from 0 to 40, .* 2\^64 - 1$"):
+        graphs.rmat(**{"scale": 3, **wrong})
+
+
+@pytest.mark.parametrize("wrong", [[(0, 1)], None, {0: [1]}])
+def test_what_is_no_networkx_graph_is_refused(wrong: Any) -> None:
+    with pytest.raises(graphs.GraphError, match=r"^from_networkx: \w+ is no networkx graph; from_edges takes lists"):
+        graphs.from_networkx(wrong)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_identifiers_that_would_need_a_word_each_are_refused_with_what_to_do(nprocs: int) -> None:
+    def main(proc: bsp.Process) -> None:
+        u = np.array([0, 10**10] if proc.pid == 0 else [], int)
+        with (
+            ba.options(memory=1e9),
+            pytest.raises(ba.PlanTooLarge, match=r"from_coo: 10000000001 rows need .* np\.unique\("),
+        ):
+            graphs.from_edges(u, u)
+
+    bsp.run(main, nprocs=nprocs)
+
+
 def test_graphs_that_are_too_large_are_refused_before_they_are_made() -> None:
     def main(proc: bsp.Process) -> None:
         with ba.options(memory=2**30), pytest.raises(ba.PlanTooLarge, match=r"rmat\(24, 16\) needs 9.93 GB on"):

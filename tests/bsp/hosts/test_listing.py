@@ -59,7 +59,7 @@ def test_ipv6_addresses_are_refused(text: str) -> None:
 
 @pytest.mark.parametrize("slots", ["65537", "99999999", "9" * 5000])
 def test_more_slots_than_any_machine_has_are_refused(slots: str) -> None:
-    with pytest.raises(LaunchError, match="--hosts: host h1 has .* slots; a host has room for 65536 elements at most"):
+    with pytest.raises(LaunchError, match=r"--hosts: host h1 has .* slots; a host has room for 65536 elements at most"):
         from_option(f"h1:{slots}")
     assert from_option("h1:65536") == [Host("h1", 65536)]
 
