@@ -346,7 +346,7 @@ def _run(parser: Parser, options: argparse.Namespace, program: list[str]) -> int
             if os.path.exists(job.trace):
                 from bsp.command.prediction import deliver
 
-                deliver(job.trace, options.trace, options.trace_format, options.report)
+                deliver(job, options.trace, options.trace_format, options.report)
 
 
 def _started(job: Launch) -> int:

@@ -274,7 +274,7 @@ def _predict(settings: dict[str, Any], program: list[str], script: Script, machi
         write(found, settings["trace"])
         return 0, ""
     last = (verdict.farewell or text).strip().rpartition("\n")[2]
-    ended = f"{program[0]} ends with status {verdict.status}" + (f": {last}" if last else "")
+    ended = f"the program ends with status {verdict.status}" + (f": {last}" if last else "")
     what = str(verdict.failure) if verdict.failure is not None else ended
     asks = verdict.failure is None or "IndexError" in what
     hint = "; its arguments, if it needs any, stand after the script" if asks and len(program) == 1 else ""

@@ -28,8 +28,7 @@ def forecast(
             status = start(job)
             if status:
                 return status
-            with open(job.trace) as file:
-                records.append(json.load(file))
+            records.append(_record(job))
     last = records[-1]
     if as_json:
         found = {"format": "bsp-sweep", "version": 1, "predictions": records} if sweep else last
@@ -42,11 +41,17 @@ def forecast(
     return 0
 
 
-def deliver(held: str, trace: str | None, trace_format: str, report: str | None) -> None:
-    """Write the record of a run, which element 0 has left in the file `held`, as a trace, a report or both."""
-    with open(held) as file:
-        found = json.load(file)
-    _write(found, trace, trace_format, report)
+def deliver(job: Launch, trace: str | None, trace_format: str, report: str | None) -> None:
+    """Write the record of a run, which element 0 has left in the file `job.trace`, as a trace, a report or both."""
+    _write(_record(job), trace, trace_format, report)
+
+
+def _record(job: Launch) -> dict[str, Any]:
+    """Return the record that a job has left, with the program as bsprun's command line has it."""
+    assert job.trace is not None
+    with open(job.trace) as file:
+        found: dict[str, Any] = json.load(file)
+    return found | {"program": job.asked}
 
 
 def _write(found: dict[str, Any], trace: str | None, trace_format: str, report: str | None) -> None:

@@ -436,3 +436,11 @@ def test_an_error_of_a_library_is_told_at_the_line_of_the_program(tmp_path: Path
     assert done.returncode == 1
     assert "JSONDecodeError" in done.stderr
     assert "(reads.py:5, superstep 1)" in done.stderr
+
+
+def test_a_script_for_numpy_is_named_as_on_the_command_line(tmp_path: Path) -> None:
+    path = script(tmp_path, "import numpy as np\nprint(np.arange(100.0).sum())\n")
+    assert prediction_of("-p", 2, "--numpy", path)["program"] == ["--numpy", str(path)]
+    assert trace_of(tmp_path, "-p", 2, "--numpy", path)["program"] == ["--numpy", str(path)]
+    done = ran(*BSPRUN, "-p", 2, "--numpy", "--predict", script(tmp_path, "raise SystemExit('usage: program N')\n"))
+    assert "error: --predict: the program ends with status 1: usage: program N" in done.stderr
