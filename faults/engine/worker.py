@@ -55,7 +55,7 @@ from bsp.faults.protocol.messages import (
 )
 from bsp.host import keep_freed_memory
 from bsp.rounds import State
-from bsp.source import SourceLine
+from bsp.source import SourceLine, frames_of, is_program, program_line
 from bsp.transport import header as h
 from bsp.transport.base import Blocks
 from bsp.transport.header import Header, SmallPackets
@@ -573,6 +573,24 @@ def _raise_in(task: Task, faults: Sequence[Fault], transport: AgentTransport) ->
         task.boundary = raising  # type: ignore[method-assign]
 
 
+def _tell_exits(transport: AgentTransport) -> None:
+    """Have the program's calls of os._exit told on standard error: they end a worker as a crash does.
+
+    Libraries and children that the program forks leave by it in good order.
+    """
+    leave = os._exit
+
+    def told(status: int) -> Any:
+        frame = sys._getframe(1)
+        if is_program(frame.f_code.co_filename):
+            where = program_line(frames_of(frame))
+            transport.errors.write(f"bsprun: bundle {transport.index} ended by os._exit({status}) at {where}\n")
+        leave(status)
+
+    os._exit = told
+    os.register_at_fork(after_in_child=lambda: setattr(os, "_exit", leave))
+
+
 def work(settings: dict[str, Any], program: list[str]) -> Callable[[socket.socket, Fork], None]:
     """Return the function that a forked worker runs, `life(channel, asked)`; `channel` leads to its agent."""
     keep_freed_memory()
@@ -588,6 +606,7 @@ def work(settings: dict[str, Any], program: list[str]) -> Callable[[socket.socke
         profile = settings.get("machine")
         machine = DEFAULT if profile is None else to_machine(profile)
         sys.stderr = transport.errors
+        _tell_exits(transport)
         # Show where a SIGSEGV in C code comes from, once for all clones: only the first workers on the first
         # clones' elements do it, on the standard error that bsprun passes on.
         if asked.first and asked.element < settings["bundles"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -191,3 +192,16 @@ for k in proc.rounds(5):
     started = [int(path.name) for path in tmp_path.iterdir() if path.name.isdecimal()]
     assert len(started) >= 2  # the other clones may not have come so far
     assert not [pid for pid in started if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"]
+
+
+def test_a_call_of_os_exit_is_named_once_under_clones(tmp_path: Path) -> None:
+    program = (
+        "import os\nif not os.fork(): os._exit(4)\nos.wait()\nproc.sync()\nif proc.pid: os._exit(5)\nproc.sync()\n"
+    )
+    done = ended(tmp_path, program, "--clones 2")
+    assert done.returncode == 3
+    assert re.fullmatch(
+        r"bsprun: bundle 1 ended by os\._exit\(5\) at \S+:\d+\n"
+        r"bsprun: BundleLost: process 1 \(bundle 1\), .*: its worker left with status 5, 4 times in superstep 0\n",
+        done.stderr,
+    )
