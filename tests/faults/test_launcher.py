@@ -114,6 +114,24 @@ def test_a_job_that_cannot_write_its_checkpoint_ends_all_the_same(tmp_path: Path
     assert f"ended by SIGTERM; there is no checkpoint in {folder}\n" in errors(tmp_path)
 
 
+def test_checkpoints_that_all_fail_are_told_once(tmp_path: Path) -> None:
+    """As on a full disk."""
+    folder = tmp_path / "checkpoints"
+    folder.mkdir(0o700)
+    for superstep in range(60):
+        (folder / f"checkpoint-{superstep:06d}").touch()  # no folder can be made there
+    (tmp_path / "program.py").write_text(
+        "import bsp\nproc = bsp.process()\nfor k in proc.rounds(50, bsp.State()):\n    proc.sync()\n"
+    )
+    command = [BSPRUN, "-p", "2", "-n", "2", "--clones", "2", "--checkpoint", str(folder), "--every", "10"]
+    command += ["--events", str(tmp_path / "events.jsonl"), str(tmp_path / "program.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0
+    assert len([event for event in events(tmp_path) if "error" in event]) > 1
+    assert done.stderr.count("no checkpoint at superstep") == 1
+    assert done.stderr.endswith("; the next warning comes after one that succeeds\n")
+
+
 def test_a_second_sigterm_ends_a_job_that_comes_to_no_round(tmp_path: Path) -> None:
     (tmp_path / "idle.py").write_text("import bsp\nproc = bsp.process()\nwhile True:\n    proc.sync()\n")
     command = [BSPRUN, "-p", "2", "-n", "2", "--clones", "2", "--checkpoint", str(tmp_path / "ck")]
