@@ -267,7 +267,7 @@ def test_mixtures_and_dates_end_with_the_first_line_that_is_not_as_the_others(
     path.write_text("\n".join(["y,x", *(f'{k},"{value}"' for k, value in enumerate(values))]))
     said = refused(path, nprocs)
     assert f"mixed.csv: column 'x' {'has ' * message[:1].isdigit()}{message}" in said
-    assert "--categorical x" in said
+    assert "categorical= or --categorical x)" in said  # to programs and to who gives a command
     found, notes = read(path, nprocs, categorical=["x"])
     assert found["x"] == values
     assert notes == ()

@@ -350,18 +350,20 @@ def _are_numbers(source: str, part: TableRows, column: _Column) -> bool:
     if alike and main == (Spelling.DATE,):
         raise DataError(
             f"{source}: column {name!r} has dates, neither numbers nor groups: {place} has {shown}; exclude it, or "
-            f"make it categorical (--categorical {name})"
+            f"make it categorical (categorical= or --categorical {name})"
         )
     if alike:
         raise DataError(
-            f"{source}: column {name!r} has numbers with another decimal mark: {place} has {shown}; --decimal tells it"
+            f"{source}: column {name!r} has numbers with another decimal mark: {place} has {shown}; decimal= or "
+            "--decimal tells it"
         )
     rest = like + others - usual
     kinds = [kind for kind in Spelling if kind not in main and counts[kind]]
     noun = NOUNS[kinds[0]] if len(kinds) == 1 else ("other value", "other values")
     raise DataError(
         f"{source}: column {name!r} has {counted(usual, *NOUNS[main[0]])} and {counted(rest, *noun)}: {place} has "
-        f"{shown}; correct or exclude it, or tell what it is (--na {shown}, --categorical {name})"
+        f"{shown}; correct or exclude it, or tell what it is (na= or --na {shown}, categorical= or --categorical "
+        f"{name})"
     )
 
 
