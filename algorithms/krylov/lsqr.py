@@ -19,6 +19,7 @@ import numpy as np
 import bsp
 import bsp.arrays as ba
 from bsp.algorithms.krylov.operators import (
+    LinearOperator,
     Matrix,
     adjoint,
     dot,
@@ -87,11 +88,17 @@ def lsqr(
     bb, square = dot(given, given), dot(u, u)
     v = (back @ u) * ratio(1.0, ba.sqrt(square.real))
     with np.errstate(over="ignore", invalid="ignore"):
-        ba.persist(x, u, v, bb, square)
+        vv = dot(v, v)
+        ba.persist(x, u, v, bb, square, vv)
     judged = limit_of(0.0, iter_lim, "lsqr") == 0.0
     if (unit := unit_of(given, *reals(bb))) is not None:
         return _in_unit(float(unit), lsqr(
             matrix, given * unit, damp, atol, btol, conlim, iter_lim, show, calc_var, None if x0 is None else x * unit
+        ))  # fmt: skip
+    if (unit := unit_of(v, *reals(vv))) is not None:
+        return _of_scaled(float(unit), lsqr(
+            _scaled(matrix, back, unit), given, damp * float(unit), atol, btol, conlim, iter_lim, show, calc_var,
+            None if x0 is None else x / unit,
         ))  # fmt: skip
     bnorm, beta = (norm_of(each) for each in reals(bb, square))
     state = bsp.State(x=x, first=None if x0 is None else x, u=u, v=v, w=None, var=None, beta=beta, alpha=0.0, itn=0)
@@ -121,6 +128,20 @@ def _in_unit(unit: float, found: LSQRResult) -> LSQRResult:
     r1norm, r2norm, arnorm, xnorm = (each / unit for each in (found.r1norm, found.r2norm, found.arnorm, found.xnorm))
     x = (found.x / unit).persist()
     return found._replace(x=x, r1norm=r1norm, r2norm=r2norm, arnorm=arnorm, xnorm=xnorm)
+
+
+def _scaled(A: Any, back: Any, unit: Any) -> LinearOperator:
+    """Return the product of an operator, whose conjugate transpose is `back`, with a power of two."""
+    return LinearOperator(A.shape, lambda x: (A @ x) * unit, lambda x: (back @ x) * unit)
+
+
+def _of_scaled(unit: float, found: LSQRResult) -> LSQRResult:
+    """Return the result of a problem from that of the one with A multiplied by a power of two."""
+    var = None if found.var is None else (found.var * unit * unit).persist()
+    return found._replace(
+        x=(found.x * unit).persist(), anorm=found.anorm / unit, arnorm=found.arnorm / unit, xnorm=found.xnorm * unit,
+        var=var,
+    )  # fmt: skip
 
 
 class _Norms(NamedTuple):

@@ -560,6 +560,31 @@ def test_lsqr_of_large_and_small_sides(nprocs: int) -> None:
 
 
 @pytest.mark.parametrize("nprocs", [1, 2, 3, 4])
+def test_lsqr_of_large_and_small_matrices(nprocs: int) -> None:
+    """The squares of their products vanish or overflow; x0 was taken for the solution, or x was NaN."""
+    rng = np.random.default_rng(2)
+    W = ss.csr_array(rng.normal(size=(30, 12)) * (rng.random((30, 12)) < 0.5))
+    b, x0 = vector(30), vector(12, 8)
+    wanted = scipy.sparse.linalg.lsqr(W, b, x0=x0, damp=0.3, atol=1e-9, btol=1e-9, calc_var=True)
+
+    def main(proc: bsp.Process) -> None:
+        for scale in (1e-140, 1e-200, 1e140, 1e200):
+            found = krylov.lsqr(
+                W * scale, b, x0=x0 / scale, damp=0.3 * scale, atol=1e-9, btol=1e-9, calc_var=abs(np.log10(scale)) < 150
+            )
+            assert (found.istop, found.itn) == (wanted[1], wanted[2])
+            np.testing.assert_allclose(found.x.compute() * scale, wanted[0], rtol=0, atol=1e-7)
+            scales = np.array([1.0, 1.0, scale, 1.0, scale, 1 / scale])
+            np.testing.assert_allclose(np.array(found[3:9]) / scales, wanted[3:9], rtol=0.05, atol=1e-6)
+            if found.var is not None:
+                np.testing.assert_allclose(found.var.compute() * scale * scale, wanted[9], rtol=0.05, atol=0)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3, 4])
 def test_eigenvalues_and_singular_values_of_large_and_small_matrices(nprocs: int) -> None:
     W = indefinite(24).toarray()
     values, singular = extreme(np.linalg.eigvalsh(W), 3, "LM"), np.linalg.svd(W, compute_uv=False)[:3]
