@@ -55,6 +55,7 @@ class DaemonLink:
     reader: Reader = field(default_factory=Reader)
     silence: Silence = field(default_factory=Silence)
     hello: dict[str, Any] = field(default_factory=dict)
+    greetings: int = 0  # bytes of complaints before its hello: what a login says
     hello_at: float = 0.0  # by our clock
     versions: dict[str, str] = field(default_factory=dict)
     ready: bool = False
@@ -80,8 +81,8 @@ class DaemonLink:
         return self.silence.excuse() and host_answers(addresses, self.port)
 
     def complaint(self) -> str:
-        """Return the last line that was written to standard error on the way there."""
-        lines = self.complaints.read_text(errors="replace").strip().splitlines()
+        """Return the last line that was written to standard error on the way there, since the daemon's hello."""
+        lines = self.complaints.read_bytes()[self.greetings :].decode(errors="replace").strip().splitlines()
         return lines[-1].strip() if lines else ""
 
     def why(self) -> str:
@@ -133,8 +134,9 @@ class Links:
         return [element for element, name in enumerate(self._names) if name == host]
 
     def why_lost(self, host: str) -> str:
-        """Return why nothing is heard of a host any more."""
-        return self._links[host].lost
+        """Return why nothing is heard of a host any more, with the last line that it or ssh told."""
+        link = self._links[host]
+        return f"{link.lost} ({said})" if (said := link.complaint()) else link.lost
 
     def superstep(self) -> int:
         """Return the superstep that the elements are in, as last heard."""
@@ -359,6 +361,7 @@ class Links:
         match message:
             case {"hello": found}:
                 link.hello, link.hello_at = found, time.time()
+                link.greetings = link.complaints.stat().st_size
             case {"versions": versions}:
                 link.versions = versions
             case {"ready": _}:
