@@ -273,6 +273,8 @@ def _check(parser: Parser, options: argparse.Namespace, program: list[str]) -> N
             wrong = why_not(path)
             if wrong:
                 parser.error(f"--{name} '{path}': cannot be written: {wrong}")
+            if program[0] != "-m" and same_file(path, program[0]):
+                parser.error(f"--{name} '{path}': that is the script, which would be overwritten; name another file")
     if options.trace is not None and options.report is not None and same_file(options.trace, options.report):
         parser.error(f"--report '{options.report}': that is the file of --trace, which the page would overwrite")
 

@@ -209,6 +209,16 @@ def test_wrong_options_get_one_line_and_status_2(options: list[str], said: str, 
     assert done.stderr.startswith("bsprun: error: ")
 
 
+@pytest.mark.parametrize("option", ["--trace", "--report"])
+@pytest.mark.parametrize("predict", [[], ["--predict"]])
+def test_a_record_never_overwrites_the_script(option: str, predict: list[str], tmp_path: Path) -> None:
+    path = script(tmp_path, "import bsp\nbsp.process().sync()\n")
+    done = ran(*BSPRUN, "-p", 2, *predict, option, "program.py", path, cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert f"{option} 'program.py': that is the script, which would be overwritten" in done.stderr
+    assert path.read_text() == "import bsp\nbsp.process().sync()\n"
+
+
 def test_a_measured_machine_of_another_P_is_refused(tmp_path: Path) -> None:
     profile = of_machine(Machine(p=2, kind="measured", name="two"))
     lines = ['format = "bsp-machine"', "version = 1", 'kind = "measured"', 'name = "two"', "[machine]"]
