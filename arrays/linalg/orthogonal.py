@@ -97,10 +97,8 @@ def _signed_qr(found: Any) -> tuple[Any, Any]:
     phase = row_blocks.phases(r)
     k = phase.shape[-1]
     if q.shape[-1] > k:  # mode "complete": the signs of the further columns are arbitrary
-        q, r = np.array(q), np.array(r)
-        q[..., :k] = q[..., :k] * phase[..., None, :]
-        r[..., :k, :] = r[..., :k, :] * np.conj(phase)[..., :, None]
-        return q, r
+        more = np.ones((*phase.shape[:-1], q.shape[-1] - k), phase.dtype)
+        phase = np.concatenate([phase, more], axis=-1)
     return q * phase[..., None, :], r * np.conj(phase)[..., :, None]
 
 

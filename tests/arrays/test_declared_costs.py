@@ -99,6 +99,8 @@ EXACT: dict[str, Callable[[], Any]] = {  # words follow from shapes
     "choice of few without replacement": lambda: generator().choice(4, 2, replace=False, p=[0.1, 0.2, 0.3, 0.4]),
     "permutation": lambda: generator().permutation(N),
     "lines permuted": lambda: generator().permuted(matrix(), axis=1),
+    "complete QR": lambda: ba.linalg.qr(matrix(), mode="complete"),
+    "complete QR of all": lambda: ba.linalg.qr(ba.asarray(np.eye(9, 4)), mode="complete"),
 }
 BOUNDED: dict[str, Callable[[], Any]] = {  # words follow from values: no fewer, and the same supersteps
     "sorted": lambda: ba.sort(vector()),
