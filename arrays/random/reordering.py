@@ -48,9 +48,12 @@ def _in_other_order(whole: Any, axis: int, order: Permutation) -> Any:
 
 
 def _exchanged_cost(costs: Reported, here: World, node: Node, slabs: Layout, axis: int, order: Permutation) -> Array:
-    """Declare the cost of `_exchanged`, assuming that all of a slab belongs elsewhere."""
+    """Declare the cost of `_exchanged`, assuming that all of a slab belongs elsewhere, a share on each process."""
+    costs.at_most()
     (block,) = node.value.values()
-    costs.total_exchange("permutation", [((here.pid + 1) % here.nprocs, block)])
+    shares = np.array_split(block, max(1, here.nprocs - 1), axis)
+    out = [((here.pid + 1 + k) % here.nprocs, share) for k, share in enumerate(shares) if share.shape[axis]]
+    costs.total_exchange("permutation", out)
     return declared_of(costs, node.kind.shape, node.kind.dtype, slabs)
 
 

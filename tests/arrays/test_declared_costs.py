@@ -155,6 +155,22 @@ def test_a_run_without_values_takes_the_supersteps_of_the_run_and_no_fewer_words
     assert sum(h for _, h in declared) >= sum(h for _, h in ran)
 
 
+@pytest.mark.parametrize("p", [2, 13])
+@pytest.mark.parametrize("call", [
+    lambda: generator().permutation(vector(20_000)),
+    lambda: filled(lambda x: generator().shuffle(x, axis=1), lambda: matrix(400, 59)),
+])  # fmt: skip
+def test_a_permutation_is_an_upper_bound_in_messages_too_and_marked_as_one(call: Callable[[], Any], p: int) -> None:
+    def main(proc: bsp.Process) -> None:
+        call().persist()
+
+    declared, ran = (bsp.predict(main, nprocs=p, machine=bsp.Machine(p=p), abstract=each) for each in (True, False))
+    assert declared.supersteps == ran.supersteps
+    assert declared.words >= ran.words
+    assert declared.messages >= ran.messages
+    assert any("upper bounds" in note for note in declared.record["notes"])
+
+
 def test_a_run_without_values_takes_numpys_positions_and_edges_without_values() -> None:
     def main(proc: bsp.Process) -> None:
         rng = np.random.default_rng(1)
