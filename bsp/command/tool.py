@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from bsp.command.bsprun import Parser, add_hosts, chosen_hosts
+from bsp.command.launch import MOST_ELEMENTS_A_CORE
 from bsp.cost.whole_file import same_file, why_not
 from bsp.errors import BspError
 from bsp.host import cores, find_mpiexec, no_mpi
@@ -100,8 +101,13 @@ def _probe(parser: Parser, options: argparse.Namespace) -> int:
         parser.error("-n goes without hosts: they are measured with all their slots")
     slots = cores() if hosts is None else sum(host.slots for host in hosts)
     elements = slots if options.elements is None else options.elements
-    if elements < 1 or options.seconds <= 0:
+    if elements < 1 or not options.seconds > 0:  # nan is no time, either
         parser.error(f"-n {elements} --seconds {options.seconds:g}: one element and some time, or more")
+    most = MOST_ELEMENTS_A_CORE * cores()
+    if hosts is None and elements > most:
+        parser.error(
+            f"-n {elements} elements on {cores()} cores; use -n {most} or less here, or name machines with --hosts"
+        )
     if elements > 1 and find_mpiexec() is None:
         parser.error(f"-n {elements}: {no_mpi()}")
     if options.output is not None:

@@ -130,7 +130,9 @@ def test_a_real_probe_writes_a_file_that_runs_pick(tmp_path: Path) -> None:
     assert ran.stdout.split() == [machine.name] * 2, ran.stderr
 
 
-@pytest.mark.parametrize("words", [["-n", "0"], ["--seconds", "0"], ["-n", "two"]])
+@pytest.mark.parametrize(
+    "words", [["-n", "0"], ["--seconds", "0"], ["--seconds", "nan"], ["-n", "two"], ["-n", "100000"]]
+)
 def test_wrong_options_get_one_line(words: list[str]) -> None:
     done = subprocess.run([BSP, "probe", *words], capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
