@@ -30,17 +30,17 @@ mode = (odds - np.log(-np.log(draws[:, 3:]))).argmax(axis=1)  # the most useful 
 X, y = ba.from_local(rows, axis=0), ba.from_local(mode, axis=0)
 model = glm.MultinomialRegression(reference=MODES.index("car")).fit(X, y)
 chances = model.predict_proba(X)
-off = float(abs((X.T @ (chances - (y[:, None] == np.arange(4)))).compute()).max())
+off = abs((X.T @ (chances - (y[:, None] == model.classes_))).compute()).max()
 share = model.score(X, y)
 
 found, errors = np.column_stack([model.intercept_, model.coef_]), np.asarray(model.standard_errors_)
-others = [k for k, each in enumerate(MODES) if each != "car"]
-away = float(max(abs((found[k] - TRUE[MODES[k]]) / errors[k]).max() for k in others))
+others = [k for k in model.classes_ if MODES[k] != "car"]
+away = np.max(np.array([abs((found[k] - TRUE[MODES[k]]) / errors[k]) for k in others]))
 if proc.pid == 0:
     print("beside the car      constant   distance     income       rain")
     for k in others:
         cells = (f"{b:+.2f} ±{e:.2f}" for b, e in zip(found[k], errors[k], strict=True))
         print(f"{MODES[k]:14s}", *(cell.rjust(12) for cell in cells))
     print(f"{share:.1%} of {N} people travel as is most probable; estimates are within {away:.1f} standard errors")
-if bsp.expect(not (off < 1e-6 * N and away < 4), times=0):
+if bsp.expect(~((off < 1e-6 * N) & (away < 4)), times=0):  # not a number is wrong, too
     sys.exit(f"sums of probabilities are off by {off:.1e}, estimates by {away:.1f} standard errors")

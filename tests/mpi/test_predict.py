@@ -65,6 +65,11 @@ def test_words_messages_and_supersteps_are_those_of_the_real_run(example: Path, 
     assert counts(prediction_of("-p", nprocs, example)) == counts(trace_of(tmp_path, "-p", nprocs, example))
 
 
+def test_a_fit_of_classes_that_are_not_known_is_predicted_without_values() -> None:
+    example = next(path for path in EXAMPLES if path.stem == "travel_modes")
+    assert prediction_of("-p", 3, "--abstract", example)["supersteps"] > 1
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("machine", ["ring:16", "cluster16"])
 def test_counts_agree_under_any_profile_and_the_profile_is_told(machine: str, tmp_path: Path) -> None:
