@@ -357,6 +357,18 @@ def test_a_narrow_window_shows_where_the_time_went_by_source_line(
 
 
 @pytest.mark.jobs
+def test_a_narrow_window_shows_all_that_is_said_of_a_default_machine(shown: Callable[..., Page]) -> None:
+    page = shown(made(10, p=4, machine=DEFAULT))
+    size = {"width": 380, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        page.until(lambda: page.script("return innerWidth") == 380)
+        assert page.script("return document.querySelector('#machine-kind').getBoundingClientRect().right") <= 380
+    finally:
+        page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.jobs
 @pytest.mark.parametrize(("kind", "time"), [("trace", "measured"), ("prediction", "predicted")])
 def test_shares_of_the_model_and_shares_of_the_time_say_which_they_are(
     kind: str, time: str, shown: Callable[..., Page]
