@@ -40,6 +40,7 @@ from bsp.engine.verdict import Verdict, judge
 from bsp.errors import CollectiveMistake, LocalMistake, NotRegistered
 from bsp.interpreter import turns
 from bsp.interpreter.belongings import set_warning_state, warning_state, without_loop
+from bsp.interpreter.garbage import collected_for
 from bsp.interpreter.generators import lent
 from bsp.interpreter.imports import Imports
 from bsp.transport import header as h
@@ -187,7 +188,7 @@ class Element:
                 if len(self.tasks) == 1:
                     self._run_alone(self.tasks[0])
                 else:
-                    with self._imports.noticed():
+                    with self._imports.noticed(), collected_for(len(self.tasks)):
                         self._run_in_turns()
                 return self._conclude()
             finally:

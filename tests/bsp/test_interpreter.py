@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import re
@@ -15,6 +16,7 @@ import pytest
 from tests_run import run_program
 
 import bsp
+from bsp.interpreter.garbage import MOST
 
 
 @pytest.mark.solo
@@ -231,3 +233,30 @@ def test_a_mistake_that_is_none_of_this_packages_keeps_the_frames_behind_the_pro
     assert files[:2] == ["test_interpreter.py", "test_interpreter.py"]
     assert files[2:]
     assert "test_interpreter.py" not in files[2:]
+
+
+def test_the_garbage_collector_allows_each_process_its_own_objects() -> None:
+    """Python's collector counts objects of all processes of an interpreter: see bsp/interpreter/garbage.py."""
+    before = gc.get_threshold()
+
+    def main(proc: bsp.Process) -> tuple[int, ...]:
+        return gc.get_threshold()
+
+    for found in bsp.run(main, nprocs=5):
+        assert found == (5 * before[0], *before[1:])
+    assert gc.get_threshold() == before
+    assert bsp.run(main, nprocs=1) == [before]
+    assert bsp.run(main, nprocs=1000)[0][0] == MOST
+
+
+def test_what_a_program_tells_the_garbage_collector_stays() -> None:
+    before = gc.get_threshold()
+
+    def main(proc: bsp.Process) -> None:
+        gc.set_threshold(12345)
+
+    try:
+        bsp.run(main, nprocs=3)
+        assert gc.get_threshold()[0] == 12345
+    finally:
+        gc.set_threshold(*before)
