@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,7 @@ class _Timed(Totals):
         self.cost += Cost(seconds * self.machine.r, 0, 0)
 
 
+@lru_cache(maxsize=1024)
 def tries_gram(m: int, n: int, p: int, machine: Machine, itemsize: int = 8) -> bool:
     """Return whether AᴴA, which one pass gives, is worth a look before reflections, which are always exact.
 
