@@ -234,10 +234,12 @@ class Reported(Costs):
         """The process that gets all that travels, where values could make it so; another one if that is this one."""
         return 0 if self._proc.pid or self.p == 1 else 1
 
-    def total_exchange(self, text: str, out: Sequence[tuple[int, Any]], placed: bool = False) -> list[tuple[int, Any]]:
+    def total_exchange(
+        self, text: str, out: Sequence[tuple[int | range, Any]], placed: bool = False
+    ) -> list[tuple[int, Any]]:
         """Declare one superstep in which this process sends arrays; return those that arrive, by ascending source.
 
-        out : (pid, array) in any order; to itself is allowed, and costs nothing.
+        out : (pid, array), or (a range of pids, array), in any order; to itself is allowed, and costs nothing.
         placed : whether arrays are received into memory that is declared already; otherwise they take some here.
         """
         pid = self._proc.pid
@@ -248,14 +250,15 @@ class Reported(Costs):
 
     def tell(self, text: str, *arrays: Any) -> list[tuple[int, Any]]:
         """Declare one superstep in which each process sends the same arrays to all; see `total_exchange`."""
-        return self.total_exchange(text, [(dest, each) for dest in range(self.p) for each in arrays])
+        return self.total_exchange(text, [(range(self.p), each) for each in arrays])
 
-    def _superstep(self, text: str, out: Sequence[tuple[int, Any]]) -> list[tuple[int, Any]]:
+    def _superstep(self, text: str, out: Sequence[tuple[int | range, Any]]) -> list[tuple[int, Any]]:
         """End a superstep in which arrays are sent; return what arrives."""
         context, task = self._proc._context, self._proc._task
         for dest, array in out:
+            dests = tuple(dest) if isinstance(dest, range) else (dest,)
             context.outbox.effects.append(
-                Send(task.pid, (dest,), context.id, None, array, None, borrowed=True, shared=True)
+                Send(task.pid, dests, context.id, None, array, None, borrowed=True, shared=True)
             )
         task.label = text
         task.boundary(Call(text, digest("exchange", text), (context,)))

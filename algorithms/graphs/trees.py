@@ -180,8 +180,7 @@ def _certain(graph: Graph, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _joined(mine: LeastEdges, size: int) -> np.ndarray:
     """Return which of the own edges between trees are in the forest of those of all processes.  Collective, S = 1."""
     here = world()
-    out = [(dest, part) for dest in range(here.nprocs) for part in mine]
-    arrived = here.exchange(_LEFT, out)
+    arrived = here.exchange(_LEFT, [(range(here.nprocs), part) for part in mine])
     parts = (np.concatenate([part for _, part in arrived[k::4]]) for k in range(4))
     before = sum(len(part) for source, part in arrived[::4] if source < here.pid)
     everyones = LeastEdges(*parts)

@@ -205,13 +205,14 @@ class World:
         self.task.boundary(Call(text, agreed, (self.context,), given))
 
     def exchange(
-        self, text: str, out: Sequence[tuple[int, Any]], into: dict[int, list[Any]] | None = None
+        self, text: str, out: Sequence[tuple[int | Sequence[int], Any]], into: dict[int, list[Any]] | None = None
     ) -> list[tuple[int, Any]]:
         """Send arrays in one superstep; return the arrays that arrive, as (source, array) in D2's order.  Collective.
 
         text : names the step in traces and errors; it must be the same on every process.
-        out : pairs (destination, array); a process may send to itself.  An array in it must never be written again,
-            since processes of an element share it.
+        out : pairs (destination, array), or (several destinations, array), which travels once to each element; a
+            process may send to itself.  An array in it must never be written again, since processes of an element
+            share it.
         into : by source, memory for the arrays that come from it, in their order: vectors of exactly their size, or
             None.  An array may be received there; the array returned then is that memory.
         Cost: h = the words sent or received, one superstep.
@@ -222,7 +223,8 @@ class World:
             self.notes.tell(self.context, self.nprocs)
         effects = self.context.outbox.effects
         for dest, array in out:
-            effects.append(Send(self.pid, (dest,), self.context.id, None, array, None, borrowed=True, shared=True))
+            dests = (dest,) if isinstance(dest, int | np.integer) else tuple(dest)
+            effects.append(Send(self.pid, dests, self.context.id, None, array, None, borrowed=True, shared=True))
         self._meet(text, "exchange")
         arrived, self.context.arrived = self.context.arrived, []
         self.context.landings = {}

@@ -121,13 +121,14 @@ def spread(here: World, text: str, panel: Any, root: int, size: int) -> Any:
         panel = panel if panel.flags.c_contiguous else panel.copy()
     if p == 1:
         return panel
+    others = [dest for dest in range(p) if dest != root]
     if _at_once(here.machine, p, size):
-        arrived = here.exchange(text, [(dest, panel) for dest in range(p) if dest != root] if pid == root else [])
+        arrived = here.exchange(text, [(others, panel)] if pid == root else [])
         return panel if pid == root else arrived[0][1]
     parts = _cut(panel, p) if pid == root else []
-    arrived = here.exchange(text, [(dest, parts[dest]) for dest in range(p) if dest != root] if pid == root else [])
+    arrived = here.exchange(text, [(dest, parts[dest]) for dest in others] if pid == root else [])
     own = parts[root] if pid == root else arrived[0][1]
-    arrived = here.exchange(text, [(dest, own) for dest in range(p) if dest not in (pid, root)])
+    arrived = here.exchange(text, [([dest for dest in others if dest != pid], own)])
     if pid == root:
         return panel
     pieces = dict(arrived)

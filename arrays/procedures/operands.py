@@ -159,7 +159,7 @@ def one_vector(here: World, pieces: Sequence[Any], dtype: DType) -> Any:
 
 def told(here: World, text: str, message: Any, to: Sequence[int] | None = None) -> list[Any]:
     """Send an array to all processes, or to those of `to`; return what arrived, by pid.  Collective: one superstep."""
-    arrived = here.exchange(text, [(dest, message) for dest in (range(here.nprocs) if to is None else to)])
+    arrived = here.exchange(text, [(range(here.nprocs) if to is None else to, message)])
     return [array for _, array in arrived]
 
 

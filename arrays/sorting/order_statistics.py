@@ -166,10 +166,7 @@ def _told(
     here: World, text: str, integers: np.ndarray, values: np.ndarray
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Send integers and values of each process to all; return both by process.  Collective: one superstep."""
-    out: list[tuple[int, Any]] = []
-    for dest in range(here.nprocs):
-        out += [(dest, integers), (dest, values)]
-    arrived = [array for _, array in here.exchange(text, out)]
+    arrived = [array for _, array in here.exchange(text, [(range(here.nprocs), each) for each in (integers, values)])]
     return arrived[0::2], arrived[1::2]
 
 

@@ -575,7 +575,7 @@ def _first(node: Node, k: int, largest: bool) -> tuple[Array, Array]:
         bounds, block = in_line(node)
         best = _best(block, k, largest)
         own = block[best], best + bounds[here.pid]
-        arrived = here.exchange("the first of each", [(dest, part) for dest in range(here.nprocs) for part in own])
+        arrived = here.exchange("the first of each", [(range(here.nprocs), part) for part in own])
         values = np.concatenate([part for _, part in arrived[0::2]])
         places = np.concatenate([part for _, part in arrived[1::2]])
     else:

@@ -116,7 +116,7 @@ def _routed(here: World, a: Node, b: Node, side: Any) -> Array:
     bounds, block = in_line(a)
     layout = layout_at(b)
     blocks = [(at, b.value[at]) for at in layout.mine(here.pid)]
-    edges = here.exchange("first elements of pieces", [(dest, block[:1]) for dest in range(here.nprocs)])
+    edges = here.exchange("first elements of pieces", [(range(here.nprocs), block[:1])])
     owners = [pid for pid, edge in edges if edge.size]
     first = np.concatenate([edge for _, edge in edges])
     out, asked = [], []

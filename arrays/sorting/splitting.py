@@ -21,6 +21,7 @@ Rounds of histograms: Solomonik and Kale (IPDPS 2010).  There each round involve
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from math import ceil, sqrt
 from typing import Any, NamedTuple
@@ -81,27 +82,25 @@ def budget(total: int, nprocs: int, ranks: int = 0, dtype: DType = WORD, spare: 
     return Budget(spacing, asked, rounds)
 
 
-def _sampled(low: int, high: int, spacing: int, pid: int) -> np.ndarray:
-    """Return the places of a process's sample between two places, at equal distances.
+def _sampled(
+    lows: np.ndarray, highs: np.ndarray, spacings: np.ndarray, pids: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places of samples between pairs of places, at equal distances, and how many each sample has.
 
-    The offsets of the processes are spread evenly over a distance.
+    The samples follow one another.  The offsets of the processes are spread evenly over a distance.
     """
-    if spacing == 1:
-        return np.arange(low, high)
-    count = -(-max(high - low, 0) // spacing)
-    found = low + ((np.arange(count) + pid * _GOLDEN % 1.0) * spacing).astype(np.int64)
-    return found[found < high]
+    lengths = np.maximum(highs - lows, 0)
+    offsets = np.where(spacings > 1, pids * _GOLDEN % 1.0, 0.0)
+    counts = -(-lengths // spacings)
+    counts -= (counts > 0) & (((counts - 1 + offsets) * spacings).astype(np.int64) >= lengths)
+    number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    inside = (number + np.repeat(offsets, counts)) * np.repeat(spacings, counts)
+    return np.repeat(lows, counts) + inside.astype(np.int64), counts
 
 
-def _sample_sizes(lows: np.ndarray, highs: np.ndarray, spacing: int, pids: np.ndarray) -> np.ndarray:
-    """Return how many places `_sampled` returns between each pair of places of some processes."""
-    length: np.ndarray = np.maximum(highs - lows, 0)
-    if spacing == 1:
-        return length
-    count = -(-length // spacing)
-    last = ((count - 1 + pids * _GOLDEN % 1.0) * spacing).astype(np.int64)
-    found: np.ndarray = count - ((count > 0) & (last >= length))
-    return found
+def sample_places(size: int, spacing: int, pid: int) -> np.ndarray:
+    """Return the places of the sample of a process's vector of so many elements."""
+    return _sampled(*np.array([[0], [size], [spacing], [pid]]))[0]
 
 
 def rough_spacing(total: int, nprocs: int) -> int:
@@ -111,8 +110,8 @@ def rough_spacing(total: int, nprocs: int) -> int:
 
 
 def _narrow(total: int, longest: int) -> tuple[DType, DType]:
-    """Return the smallest dtypes for the number of an element (or -1), and for a count on one process."""
-    return np.min_scalar_type(-max(total, 1)), np.min_scalar_type(longest)
+    """Return the smallest dtypes for the number of an element, from 1 on, or what is below 0; and for a count."""
+    return np.min_scalar_type(-total - 1), np.min_scalar_type(longest)
 
 
 class Ends:
@@ -141,26 +140,29 @@ class _Reach:
     """The samples of all processes in order, with bounds on how many elements come before each."""
 
     def __init__(
-        self, parts: Sequence[np.ndarray], places: Sequence[np.ndarray], lows: np.ndarray, highs: np.ndarray,
+        self, values: np.ndarray, places: np.ndarray, counts: np.ndarray, lows: np.ndarray, highs: np.ndarray,
         weights: np.ndarray, backwards: bool,
     ) -> None:  # fmt: skip
-        turns = np.arange(len(parts))[::-1] if backwards else np.arange(len(parts))
-        values = np.concatenate([parts[pid] for pid in turns])
+        """Order the samples, of so many elements each, that processes 0, 1, ... sent of their places lows to highs."""
+        turns = np.arange(len(counts))
+        if backwards:
+            turns = turns[::-1]
+            turned = np.argsort(np.repeat(turns, counts), kind="stable")
+            values, places = values[turned], places[turned]
         order = np.argsort(values, kind="stable")
-        lengths = np.array([len(places[pid]) for pid in turns])
+        lengths = counts[turns]
         starts = np.cumsum(lengths) - lengths
         filled = lengths > 0
         some, at_start, at_end = turns[filled], starts[filled], (starts + lengths)[filled] - 1
-        inside = np.concatenate([places[pid] for pid in turns])
         # elements of the same process between a sample and the one before, or after; `first`: before its first sample
-        before, after = np.diff(inside, prepend=0) - 1, np.diff(inside, append=0) - 1
-        before[at_start] = inside[at_start] - lows[some]
-        after[at_end] = highs[some] - inside[at_end] - 1
+        before, after = np.diff(places, prepend=0) - 1, np.diff(places, append=0) - 1
+        before[at_start] = places[at_start] - lows[some]
+        after[at_end] = highs[some] - places[at_end] - 1
         first = (highs - lows)[turns].astype(np.float64)
         first[filled] = before[at_start]
-        number = np.arange(len(inside)) - np.repeat(starts, lengths)
+        number = np.arange(len(places)) - np.repeat(starts, lengths)
         self.values, self.places, before, after, number = (
-            each[order] for each in (values, inside, before, after, number)
+            each[order] for each in (values, places, before, after, number)
         )  # fmt: skip
         self.pids = np.repeat(turns, lengths)[order]
         self.lower = np.cumsum(before + 1) - 1
@@ -202,7 +204,7 @@ class Samples(NamedTuple):
 
     sizes: np.ndarray  # by process
     parts: list[np.ndarray]
-    places: list[np.ndarray]
+    places: np.ndarray  # of all samples, one after the other
     spacings: np.ndarray  # by process
     extras: np.ndarray  # integers sent along, (p, extras)
     more: list[list[np.ndarray]]  # arrays sent along, by process
@@ -226,8 +228,9 @@ def tell_samples(
     spacing : distance in the sample, the same on every process.  whole : whether this process sends all its elements.
     """
     integers = np.array([own.size, *extras], np.int64)
-    message = [integers, own if whole or spacing == 1 else own[_sampled(0, own.size, spacing, here.pid)], *more]
-    arrived = here.exchange(text, [(dest, each) for dest in range(here.nprocs) for each in message])
+    if not whole and spacing > 1:
+        own = own[sample_places(own.size, spacing, here.pid)]
+    arrived = here.exchange(text, [(range(here.nprocs), each) for each in (integers, own, *more)])
     return here.once(text, lambda: _heard(arrived, here.nprocs, spacing), same=spacing)
 
 
@@ -240,23 +243,46 @@ def _heard(arrived: Sequence[tuple[int, np.ndarray]], nprocs: int, spacing: int)
     parts = [each[1] for each in by_source]
     full = np.array([len(part) == size for part, size in zip(parts, table[:, 0], strict=True)])
     spacings = np.where(full, 1, spacing)
-    places = [
-        _sampled(0, int(size), int(apart), pid)
-        for pid, (size, apart) in enumerate(zip(table[:, 0], spacings, strict=True))
-    ]
+    places, _ = _sampled(np.zeros_like(spacings), table[:, 0], spacings, np.arange(nprocs))
     besides = [each[2:] for each in by_source]
     return Samples(table[:, 0], parts, places, spacings, table[:, 1:], besides, bool(full.all()))
 
 
 def _reach_of(samples: Samples, backwards: bool = False) -> _Reach:
-    zeros = np.zeros_like(samples.sizes)
-    return _Reach(samples.parts, samples.places, zeros, samples.sizes, samples.spacings, backwards)
+    values, counts = np.concatenate(samples.parts), np.array([part.size for part in samples.parts])
+    lows = np.zeros_like(samples.sizes)
+    return _Reach(values, samples.places, counts, lows, samples.sizes, samples.spacings, backwards)
 
 
 def _reached(samples: Samples, ranks: np.ndarray, backwards: bool) -> tuple[_Reach, tuple[np.ndarray, ...]]:
     """Return the samples in order, and those around some ranks."""
     reach = _reach_of(samples, backwards)
     return reach, reach.around(ranks, False)
+
+
+class _Candidates(NamedTuple):
+    """What an owner has been told of one bracket, by process."""
+
+    spans: np.ndarray  # (p, 2), where the bracket cuts the vector of each process
+    values: np.ndarray  # the elements inside, or a sample of them, one process after the other
+    places: np.ndarray  # of these on their processes
+    counts: np.ndarray  # (p,), how many of them each process has
+
+
+class _Round(NamedTuple):
+    """The ranks that are not settled, by owner, both ascending."""
+
+    ranks: np.ndarray
+    owners: list[int]
+    starts: np.ndarray  # where each owner's ranks begin, and the end
+
+    def of(self, pid: int) -> list[int]:
+        """Return the ranks of an owner."""
+        if pid not in self.owners:
+            return []
+        at = self.owners.index(pid)
+        found: list[int] = self.ranks[self.starts[at] : self.starts[at + 1]].tolist()
+        return found
 
 
 class _Search:
@@ -270,15 +296,13 @@ class _Search:
         self.careful = False
 
     def answer(
-        self, bracket: tuple[Any, Any], spacing: int, most: Budget, spans: np.ndarray, parts: Sequence[np.ndarray],
-        places: Sequence[np.ndarray], backwards: bool,
-    ) -> tuple[Any, np.ndarray] | tuple[Any, Any, int]:  # fmt: skip
+        self, bracket: tuple[Any, Any], spacing: int, most: Budget, told: _Candidates, backwards: bool
+    ) -> tuple[Any, np.ndarray] | tuple[Any, Any, int]:
         """Return the element and how many are before it on each process; or a new bracket's ends and spacing.
 
-        bracket : the ends that were asked about.  spans : where they cut each process's vector, shape (p, 2).
-        parts, places : the elements inside, or a sample, of each process, and their places.
+        bracket : the ends that were asked about.
         """
-        lows, highs = spans[:, 0], spans[:, 1]
+        lows, highs = told.spans[:, 0], told.spans[:, 1]
         below, upto = int(lows.sum()), int(highs.sum())
         low, high = bracket
         if self.rank == upto:
@@ -293,7 +317,8 @@ class _Search:
                 self.low, self.low_rank = high, upto
             return self._asked(self.low, self.high, self.high_rank - self.low_rank, most)
         self.low, self.low_rank, self.high, self.high_rank = low, below, high, upto
-        reach = _Reach(parts, places, lows, highs, np.full(len(lows), spacing), backwards)
+        weights = np.full(len(lows), spacing)
+        reach = _Reach(told.values, told.places, told.counts, lows, highs, weights, backwards)
         if spacing == 1:
             at = self.rank - below
             return reach.values[at], lows + np.bincount(reach.pids[:at], minlength=len(lows))
@@ -336,114 +361,100 @@ class _Brackets:
         self.codes, self.counts = _narrow(total, int(samples.sizes.max(initial=1)))
         self.mine = {k: _Search(int(ranks[k]), total) for k in np.flatnonzero(owners == here.pid).tolist()}
 
-    def _by_owner(self) -> dict[int, list[int]]:
-        """Return the ranks that are not settled, by owner, both ascending."""
-        found: dict[int, list[int]] = {}
-        for k in np.flatnonzero(self.open).tolist():
-            found.setdefault(int(self.owners[k]), []).append(k)
-        return dict(sorted(found.items()))
+    def round(self) -> _Round:
+        """Return the ranks that are not settled."""
+        ranks = np.flatnonzero(self.open)
+        ranks = ranks[np.argsort(self.owners[ranks], kind="stable")]
+        owners, starts = np.unique(self.owners[ranks], return_index=True)
+        return _Round(ranks, owners.tolist(), np.append(starts, ranks.size))
 
-    def asked(self) -> list[tuple[np.ndarray, list[np.ndarray]]]:
-        """Send each owner what is below its brackets and inside; return what arrived, by process.
+    def asked(self, round: _Round) -> list[_Candidates]:
+        """Send each owner what is below its brackets and inside; return what arrived for each of this owner's.
 
-        Collective: one superstep.  From each process come the spans of this owner's brackets, and the elements inside.
+        Collective: one superstep.
         """
-        here = self.here
+        here, p = self.here, self.here.nprocs
         lows = self.low.within(self.own, here.pid, 0, self.backwards)
         highs = np.maximum(lows, self.high.within(self.own, here.pid, self.own.size, self.backwards))
-        spans = np.stack([lows, highs], axis=1)
-        sent, by_owner = spans.astype(self.counts), self._by_owner()
+        lows, highs, spacings = lows[round.ranks], highs[round.ranks], self.spacing[round.ranks]
+        places, counts = _sampled(lows, highs, spacings, np.full(lows.size, here.pid))
+        spans, inside = np.stack([lows, highs], axis=1).astype(self.counts), self.own[places]
+        first, begin = round.starts.tolist(), np.append(0, np.cumsum(counts))[round.starts].tolist()
         out = []
-        for owner, ranks in by_owner.items():
-            inside = [
-                self.own[_sampled(low, high, int(self.spacing[k]), here.pid)]
-                if self.spacing[k] > 1 else self.own[low:high]
-                for k, (low, high) in zip(ranks, spans[ranks].tolist(), strict=True)
-            ]  # fmt: skip
-            out += [(owner, sent[ranks]), (owner, np.concatenate(inside))]
+        for k, owner in enumerate(round.owners):
+            out += [(owner, spans[first[k] : first[k + 1]]), (owner, inside[begin[k] : begin[k + 1]])]
         arrived = [array for _, array in here.exchange("counts and candidates to owners", out)]
-        mine = by_owner.get(here.pid, [])
+        mine = round.of(here.pid)
         if not mine:
             return []
-        table = np.stack(arrived[::2]).astype(np.int64)
-        pids = np.arange(here.nprocs)
-        sizes = [_sample_sizes(table[:, j, 0], table[:, j, 1], int(self.spacing[k]), pids) for j, k in enumerate(mine)]
-        cuts = np.cumsum(np.stack(sizes, axis=1), axis=1)[:, :-1]
-        return [
-            (spans, np.split(values, cut) if len(mine) > 1 else [values])
-            for spans, values, cut in zip(table, arrived[1::2], cuts, strict=True)
-        ]
+        table = np.concatenate(arrived[::2]).astype(np.int64).reshape(p, len(mine), 2)
+        values, (low, high) = np.concatenate(arrived[1::2]), table.reshape(-1, 2).T
+        places, flat = _sampled(low, high, np.tile(self.spacing[mine], p), np.repeat(np.arange(p), len(mine)))
+        which, counts = np.repeat(np.arange(flat.size) % len(mine), flat), flat.reshape(p, -1)
+        chosen = [which == j for j in range(len(mine))]
+        return [_Candidates(table[:, j], values[each], places[each], counts[:, j]) for j, each in enumerate(chosen)]
 
-    def answered(self, told: list[tuple[np.ndarray, list[np.ndarray]]]) -> None:
+    def answered(self, round: _Round, told: list[_Candidates]) -> None:
         """Answer as an owner; receive this process's cuts, or the next brackets.  Collective: one superstep."""
-        here = self.here
-        rows: list[Any] = []
+        here, p = self.here, self.here.nprocs
+        columns: list[np.ndarray] = []  # of a table with a row for each process
         values: list[Any] = []
         watched: list[tuple[int, np.ndarray]] = []
-        by_owner = self._by_owner()
-        for number, k in enumerate(by_owner.get(here.pid, ())):
-            spans = np.array([each[0][number] for each in told])
-            spacing = int(self.spacing[k])
-            places = [_sampled(low, high, spacing, pid) for pid, (low, high) in enumerate(spans.tolist())]
+        for k, candidates in zip(round.of(here.pid), told, strict=True):
             bracket = self.low.at(k), self.high.at(k)
-            found = self.mine[k].answer(
-                bracket, spacing, self.most, spans, [each[1][number] for each in told], places, self.backwards
-            )  # fmt: skip
+            found = self.mine[k].answer(bracket, int(self.spacing[k]), self.most, candidates, self.backwards)
             if len(found) == 2:
-                rows.append([(~int(place),) for place in found[1]])
+                columns.append(~found[1][:, None])
                 values += [found[0]] * self.tells
                 watched.append((k, found[1]))
                 self.watched[k] = found[1]
             else:
                 low, high, apart = found
-                rows.append([(apart, self._code(low), self._code(high))] * here.nprocs)
+                columns.append(np.tile([apart, self._code(low), self._code(high)], (p, 1)))
                 values += [np.zeros((), self.own.dtype)[()] if each[0] is None else each[0] for each in (low, high)]
-        out: list[tuple[int, np.ndarray]] = []
-        if rows:
-            elements = np.array(values, self.own.dtype)
-            for dest in range(here.nprocs):
-                out.append((dest, np.array([number for row in rows for number in row[dest]], self.codes)))
-                out.append((dest, elements))
+        out: list[tuple[int | range, np.ndarray]] = []
+        if columns:
+            out += enumerate(np.concatenate(columns, axis=1).astype(self.codes))
+            out.append((range(p), np.array(values, self.own.dtype)))
         out += [(int(self.watchers[k]), places.astype(self.counts)) for k, places in watched if self.watchers[k] >= 0]
-        by_source: list[list[np.ndarray]] = [[] for _ in range(here.nprocs)]
-        for pid, array in here.exchange("cuts and brackets", out):
-            by_source[pid].append(array)
-        for owner, ranks in by_owner.items():
-            self._learned(ranks, by_source[owner])
+        heard: dict[int, list[np.ndarray]] = {owner: [] for owner in round.owners}
+        for owner, array in here.exchange("cuts and brackets", out):
+            heard[owner].append(array)
+        self._learned(round.ranks, list(heard.values()))
 
-    def _learned(self, ranks: list[int], message: list[np.ndarray]) -> None:
-        """Read an owner's message: the cuts of its ranks, or their next brackets."""
-        numbers, values, *watched = message
-        integers = numbers.tolist()
-        at = taken = 0
-        vectors = iter(watched)
-        for k in ranks:
-            apart = integers[at]
-            if apart < 0:
-                self.open[k] = False
-                self.places[k] = ~apart
-                if self.tells:
-                    self.values[k] = values[taken]
-                if self.watchers[k] == self.here.pid:
-                    self.watched[k] = next(vectors).astype(np.int64)
-                at, taken = at + 1, taken + self.tells
-                continue
-            self.spacing[k] = apart
-            for end, code, value in zip((self.low, self.high), integers[at + 1 :], values[taken:], strict=False):
-                end.values[k] = value
-                end.pids[k], end.places[k] = self._decoded(code)
-            at, taken = at + 3, taken + 2
+    def _learned(self, ranks: np.ndarray, heard: list[list[np.ndarray]]) -> None:
+        """Read what the owners of some ranks have told: the cuts, one number below 0 each, or the next brackets.
+
+        A bracket is three numbers, not below 0, and the elements at its ends.
+        """
+        numbers = np.concatenate([each[0] for each in heard]).astype(np.int64)
+        values = np.concatenate([each[1] for each in heard])
+        more = numbers >= 0
+        first = np.flatnonzero(~more | (np.cumsum(more) % 3 == 1))
+        wide = more[first]
+        taken = np.where(wide, 2, int(self.tells))
+        at = np.cumsum(taken) - taken
+        settled, others = ranks[~wide], ranks[wide]
+        self.open[settled] = False
+        self.places[settled] = ~numbers[first[~wide]]
+        if self.tells:
+            self.values[settled] = values[at[~wide]]
+        self.spacing[others] = numbers[first[wide]]
+        for j, end in enumerate((self.low, self.high)):
+            end.values[others] = values[at[wide] + j]
+            end.pids[others], end.places[others] = self._decoded(numbers[first[wide] + 1 + j])
+        vectors = itertools.chain.from_iterable(each[2:] for each in heard)
+        for k in settled[self.watchers[settled] == self.here.pid].tolist():
+            self.watched[k] = next(vectors).astype(np.int64)
 
     def _code(self, end: tuple[Any, int, int]) -> int:
-        """Return the place on a process as its number among all elements by process; -1: an unbounded end."""
-        return -1 if end[1] < 0 else int(self.starts[end[1]]) + end[2]
+        """Return the place on a process as its number among all elements by process, from 1 on; 0: unbounded."""
+        return 0 if end[1] < 0 else int(self.starts[end[1]]) + end[2] + 1
 
-    def _decoded(self, code: int) -> tuple[int, int]:
-        """Return the process and place that `_code` encoded."""
-        if code < 0:
-            return -1, 0
-        pid = int(np.searchsorted(self.starts, code, "right")) - 1
-        return pid, code - int(self.starts[pid])
+    def _decoded(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the processes and places that `_code` encoded."""
+        pids = np.searchsorted(self.starts, codes - 1, "right") - 1  # -1 of an unbounded end, since starts[0] is 0
+        return pids, np.where(codes > 0, codes - 1 - self.starts[pids], 0)
 
 
 def rough_cuts(samples: Samples, ranks: Sequence[int]) -> np.ndarray:
@@ -481,7 +492,8 @@ def find_cuts(
         return Cuts(values, before[:, here.pid], watched)
     brackets = _Brackets(here, own, samples, wanted, finding, watching, most, backwards, tells)
     while brackets.open.any():
-        brackets.answered(brackets.asked())
+        round = brackets.round()
+        brackets.answered(round, brackets.asked(round))
     return Cuts(brackets.values, brackets.places, brackets.watched)
 
 

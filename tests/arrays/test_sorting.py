@@ -14,7 +14,7 @@ import bsp.arrays as ba
 from bsp.arrays.execution.world import world
 from bsp.arrays.sorting.order_statistics import Unsorted, order_statistics
 from bsp.arrays.sorting.packing import packed, packed_size, unpacked
-from bsp.arrays.sorting.splitting import WHOLE, _sampled, budget, find_cuts, tell_samples
+from bsp.arrays.sorting.splitting import WHOLE, budget, find_cuts, sample_places, tell_samples
 
 RNG = np.random.default_rng(5)
 KINDS = ("normal", "constant", "few", "nan", "sorted", "zeros", "integers", "booleans", "complex", "float32")
@@ -338,7 +338,7 @@ def test_a_bracket_that_misses_is_told_and_found_again(misses: str) -> None:
     places = np.arange(size // p)
     x = [np.full(size // p, -1.0 if misses == "below" else 1.0) for _ in range(p)]
     for pid in range(p):
-        sampled = _sampled(0, size // p, most.spacing, pid)
+        sampled = sample_places(size // p, most.spacing, pid)
         x[pid] = np.searchsorted(sampled, places, "left" if misses == "below" else "right") + 0.001 * pid
 
     def main(proc: bsp.Process) -> Any:
