@@ -40,8 +40,8 @@ from bsp.values.payload import as_array
 _UFUNCS: dict[str, Callable[..., Array]] = ufuncs.FUNCTIONS
 
 # Flops, for each element of REPLICATED_SIZE, that one element does no later than two do by panels, which are narrow and
-# wait for each other: 2n³/3 of an LU with n = 1172.
-FEW = 1 << 16
+# wait for each other: 2n³/3 of an LU with n = 738.
+FEW = 1 << 14
 GATHER_SIZE = 4096 * 4096  # most elements of a matrix that functions without a distributed form gather
 
 
