@@ -73,18 +73,13 @@ class Permutation:
         return found
 
     def _through(self, numbers: np.ndarray, rounds: range, sign: int) -> np.ndarray:
-        high, low = np.divmod(numbers, self._low)
+        high = numbers // self._low
+        low = numbers - high * self._low
+        move, back = (np.add, np.subtract) if sign > 0 else (np.subtract, np.add)
         for k in rounds:
             half, other, size = (low, high, self._low) if k % 2 else (high, low, self._high)
-            half += sign * self._shifts[k][other]
-            _wrap(half, size, sign)
+            unsigned = half.view(np.uint64)  # where numbers below 0 are huge: the least of two is the one in range
+            move(unsigned, self._shifts[k][other].view(np.uint64), out=unsigned)
+            np.minimum(unsigned, back(unsigned, np.uint64(size)), out=unsigned)
         found: Any = high * self._low + low
         return np.asarray(found)
-
-
-def _wrap(numbers: np.ndarray, size: int, sign: int) -> None:
-    """Reduce numbers modulo `size` in place; they are less than one `size` out of range, on the side of `sign`."""
-    if sign > 0:
-        np.subtract(numbers, size, out=numbers, where=numbers >= size)
-    else:
-        np.add(numbers, size, out=numbers, where=numbers < 0)
