@@ -112,11 +112,12 @@ def _of_one_type(stored: bool, samples: Callable[[], tuple[Any, ...]]) -> bool:
             if len(types) == 1 or types <= _OF_PYTHONS_RANGE or types <= {bool, np.bool_}:
                 return True
             kind = np.result_type(*values).type
+            pythons = [each for each in values if isinstance(each, int | float | complex)]
+            return stored and all(kind(each).item() == each for each in pythons)
     except OverflowError:
         return False
     except Exception:  # noqa: BLE001 - what a program raises for ones, as 1 / (i - 1)
         return True
-    return stored and all(kind(each).item() == each for each in values if isinstance(each, (int, float, complex)))
 
 
 def shared(one: Any, other: Any) -> bool:
