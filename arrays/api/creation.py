@@ -213,12 +213,17 @@ def arange(
     found = np.asarray([low, high, by]).dtype if dtype is None else element_type(dtype)
     length = max(0, int(np.ceil((high - low) / by)))
     first, second = (np.asarray(each if length > k else 0, found) for k, each in enumerate((low, low + by)))
-    delta = second - first if found.kind != "b" else None
+    delta: Any = second - first if found.kind != "b" else None
 
     def make(size: Shape, box: Any) -> Any:
         if found.kind == "b":
             return np.arange(low, high, by)[slice(*box[0])].astype(found)
-        return (first + np.arange(box[0][0], box[0][1]).astype(found) * delta).astype(found)
+        numbers = np.arange(box[0][0], box[0][1]).astype(found, copy=False)
+        if delta != 1:
+            numbers *= delta
+        if first != 0 or delta.real < 0:  # 0 times a step below 0 is -0.0
+            numbers += first
+        return numbers
 
     return made((length,), found, layout_for((length,), grid, process_grid), make, low, by)
 

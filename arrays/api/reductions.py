@@ -276,7 +276,8 @@ def argmax(x: ArrayLike, /, axis: int | None = None, out: Array | None = None, *
 def count_nonzero(x: ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> Array:
     """Return the number of elements that are not zero, over axes.  Lazy.  Cost: as `sum`."""
     node = build.strong(build.operand(x))
-    return sum(wrap(build.apply(ew.of_ufunc(np.not_equal), node, build.operand(0))), axis=axis, keepdims=keepdims)
+    true = node if node.kind.dtype == bool else build.apply(ew.of_ufunc(np.not_equal), node, build.operand(0))
+    return sum(wrap(true), axis=axis, keepdims=keepdims)
 
 
 def trace(

@@ -19,6 +19,7 @@ from bsp.arrays.kernels.programs import PIECE
 
 Axes = tuple[int, ...]
 _LINE = 1 << 11  # elements: longer inner loops of a reduction are not faster
+_COUNTS = (np.int64, np.float64)  # dtypes that have the sum of any truth values exactly
 Place = Sequence[tuple[int, int]]  # origin of a piece: for each axis (first position, length of the whole axis)
 
 
@@ -32,9 +33,13 @@ def reduced(ufunc: np.ufunc, values: np.ndarray, axes: Axes, dtype: DType | None
 
     If the first axes are reduced and few elements are left of each line, NumPy's inner loop is as short as the line:
     32 columns take three times as long as 1024.  So several lines are taken as one, and reduced at the end.
+
+    Truth values are counted where all of them are summed.
     """
     count = len(axes)
     kept = values.shape[count:]
+    if ufunc is np.add and values.dtype == bool and count == values.ndim and dtype in _COUNTS:
+        return np.asarray(np.count_nonzero(values), dtype)
     inner = prod(kept)
     if axes != tuple(range(count)) or not 1 < inner <= _LINE // 2 or not values.flags.c_contiguous:
         return np.asarray(ufunc.reduce(values, axis=axes, dtype=dtype))

@@ -360,14 +360,13 @@ class Fold:
         buffer = np.empty(PIECE, self.dtype)
         partial = self.how.partial(self.dtype)
         parts = np.empty(-(-size // PIECE), partial)
-        reduce = self.how.ufunc.reduce
         for k, start in enumerate(range(0, size, PIECE)):
             inputs = [x[start : start + PIECE] if x.ndim else x for x in arrays]
             current.piece = start
             values = buffer[: min(PIECE, size - start)]
             program.run(inputs, params, values, scratch)
-            parts[k] = reduce(values, dtype=typed(partial))
-        return np.asarray(reduce(parts, dtype=typed(partial)))
+            parts[k] = self.how.fold(values, (0,), ())
+        return np.asarray(self.how.ufunc.reduce(parts, dtype=typed(partial)))
 
 
 def unfilled(pid: int, slots: SlotsInterface, blocks: Blocks, empty: Callable[[Shape], Any]) -> Blocks:

@@ -154,11 +154,13 @@ class _Own(NamedTuple):
     inverses: dict[tuple[int, ...], np.ndarray]
 
 
-def _own(here: World, node: Node, equal_nan: bool, details: bool) -> _Own:
+def _own(here: World, node: Node, equal_nan: bool, wanted: tuple[bool, bool, bool]) -> _Own:
     """Return the distinct elements of this process, which has all if the array is replicated.
 
-    details : whether to find counts, first positions and inverses too.
+    wanted : whether first positions, inverses and counts are.  Counts alone of integers take a sort, and no argsort.
     """
+    details = any(wanted)
+    bare = not details or (not any(wanted[:2]) and node.kind.dtype.kind in "biu")
     layout = layout_at(node)
     shape = node.kind.shape
     parts, local = [], []
@@ -166,10 +168,11 @@ def _own(here: World, node: Node, equal_nan: bool, details: bool) -> _Own:
     for at in ats:
         block = node.value[at]
         flat = block.reshape(-1)
-        if not details:
+        if bare:
             ordered = np.sort(flat)
-            values = ordered[_changes(ordered, equal_nan)]
-            parts.append(_bare(values))
+            new = np.flatnonzero(_changes(ordered, equal_nan))
+            counts = np.diff(np.append(new, flat.size)) if details else _NOTHING
+            parts.append(Distinct(ordered[new], counts, _NOTHING))
             continue
         order = sorting_positions(flat, False, True)
         new = _changes(flat[order], equal_nan)
@@ -188,7 +191,7 @@ def _own(here: World, node: Node, equal_nan: bool, details: bool) -> _Own:
     if len(parts) == 1:
         return _Own(parts[0], dict(zip(ats, local, strict=False)))
     together = merged(parts, equal_nan)
-    if not details:
+    if bare:
         return _Own(together, {})
     inverses = {
         at: places[inverse]
@@ -281,7 +284,7 @@ def _distinct_cost(costs: Reported, node: Node, equal_nan: bool, wanted: tuple[b
 def _distinct(node: Node, equal_nan: bool, wanted: tuple[bool, bool, bool]) -> Unique:
     """Return the distinct elements of a computed node, with those of (indices, inverse, counts) that are `wanted`."""
     here, inverse = world(), wanted[1]
-    own = _own(here, node, equal_nan, any(wanted))
+    own = _own(here, node, equal_nan, wanted)
     layout = layout_at(node)
     if layout.replicated:
         return _finished(node, own.distinct, own.inverses, wanted)
@@ -611,8 +614,8 @@ def _members(here: World, elements: Node, tests: Node, invert: bool) -> dict[Any
 
     Distinct elements of both go to processes by value, cut so that each process gets as many of both together.
     """
-    own = _own(here, elements, True, True)
-    other = _own(here, tests, True, False).distinct.values
+    own = _own(here, elements, True, (True, True, True))
+    other = _own(here, tests, True, (False, False, False)).distinct.values
     other = other[other == other]  # NaN equals nothing
     values = own.distinct.values
     both = np.concatenate([values, other])

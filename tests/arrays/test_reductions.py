@@ -232,3 +232,25 @@ def test_a_number_has_one_axis_where_numpy_gives_it_one() -> None:
         "from initial": lambda x: np.cumulative_sum(x, include_initial=True), "method": lambda x: x.cumsum(0),
     }  # fmt: skip
     as_numpys(calls, [np.array(3.5)])
+
+
+@pytest.mark.parametrize("nprocs", (1, 3))
+def test_truth_values_are_counted_as_numpy_sums_them(nprocs: int) -> None:
+    mask = np.random.default_rng(7).random((301, 97)) > 0.3
+
+    def main(proc: bsp.Process) -> list[Any]:
+        x = ba.asarray(mask, grid=(nprocs, 1))
+        asked = [
+            x.sum(), x.sum(dtype=np.int8), x.sum(dtype=np.float32), x.mean(), x.sum(axis=0), x.mean(axis=1),
+            ba.count_nonzero(x), ba.count_nonzero(x, axis=1), (x & ~x[::-1]).sum(), ba.count_nonzero(x.astype(float)),
+        ]  # fmt: skip
+        return [each.compute() for each in asked]
+
+    want = [
+        mask.sum(), mask.sum(dtype=np.int8), mask.sum(dtype=np.float32), mask.mean(), mask.sum(axis=0),
+        mask.mean(axis=1), np.count_nonzero(mask), np.count_nonzero(mask, axis=1), (mask & ~mask[::-1]).sum(),
+        np.count_nonzero(mask),
+    ]  # fmt: skip
+    for found in bsp.run(main, nprocs=nprocs):
+        for got, expected in zip(found, want, strict=True):
+            np.testing.assert_array_equal(got, expected, strict=True)
