@@ -39,9 +39,10 @@ from bsp.values.payload import as_array
 
 _UFUNCS: dict[str, Callable[..., Array]] = ufuncs.FUNCTIONS
 
-# Flops, for each element of REPLICATED_SIZE, that one element does no later than two do by panels, which are narrow and
-# wait for each other: 2n³/3 of an LU with n = 738.
-FEW = 1 << 14
+# Flops, for each element of REPLICATED_SIZE, that one element does no later than p do by panels, which are narrow and
+# wait for each other; with more processes panels are narrower, and more messages spread each: 2n³/3 of an LU with
+# n = 770 (p = 2), 1260 (64), 2370 (512).  `FEW` is for one process, as many again for each MANY.
+FEW, MANY = 1 << 14, 16
 GATHER_SIZE = 4096 * 4096  # most elements of a matrix that functions without a distributed form gather
 
 
@@ -74,7 +75,7 @@ def is_whole(array: Array, flops: float = np.inf) -> bool:
     node, here = array._node, world()
     if array.size <= layouts.REPLICATED_SIZE or here.nprocs == 1:
         return True
-    few = FEW * layouts.REPLICATED_SIZE * here.machine.sharing(here.nprocs)
+    few = FEW * layouts.REPLICATED_SIZE * here.machine.sharing(here.nprocs) * (1 + here.nprocs / MANY)
     if array.ndim == 2 and table.complexity(array.dtype) * flops <= few:
         return True
     return node.op is LEAF and node.layout is not None and node.layout.replicated
