@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import index
 
 import numpy as np
 from numpy.linalg import LinAlgError
@@ -58,7 +59,7 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """Return cross products of vectors of three elements along an axis; the other axes broadcast.  Lazy."""
-    return contraction.cross(x1, x2, axis=axis)
+    return contraction.cross(x1, x2, axis=index(axis))
 
 
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:

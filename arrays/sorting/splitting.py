@@ -22,7 +22,7 @@ Rounds of histograms: Solomonik and Kale (IPDPS 2010).  There each round involve
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import ceil, sqrt
 from typing import Any, NamedTuple
 
@@ -93,9 +93,14 @@ def _sampled(
     offsets = np.where(spacings > 1, pids * _GOLDEN % 1.0, 0.0)
     counts = -(-lengths // spacings)
     counts -= (counts > 0) & (((counts - 1 + offsets) * spacings).astype(np.int64) >= lengths)
-    number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    inside = (number + np.repeat(offsets, counts)) * np.repeat(spacings, counts)
-    return np.repeat(lows, counts) + inside.astype(np.int64), counts
+    found = np.arange(counts.sum())  # in place, since there may be many
+    found -= np.repeat(np.cumsum(counts) - counts, counts)
+    if (spacings > 1).any():
+        inside = found + np.repeat(offsets, counts)
+        inside *= np.repeat(spacings, counts)
+        found[:] = inside  # rounded down
+    found += np.repeat(lows, counts)
+    return found, counts
 
 
 def sample_places(size: int, spacing: int, pid: int) -> np.ndarray:
@@ -368,12 +373,12 @@ class _Brackets:
         owners, starts = np.unique(self.owners[ranks], return_index=True)
         return _Round(ranks, owners.tolist(), np.append(starts, ranks.size))
 
-    def asked(self, round: _Round) -> list[_Candidates]:
-        """Send each owner what is below its brackets and inside; return what arrived for each of this owner's.
+    def asked(self, round: _Round) -> Iterator[_Candidates]:
+        """Send each owner what is below its brackets and inside; return what arrived, for one of its brackets a time.
 
         Collective: one superstep.
         """
-        here, p = self.here, self.here.nprocs
+        here = self.here
         lows = self.low.within(self.own, here.pid, 0, self.backwards)
         highs = np.maximum(lows, self.high.within(self.own, here.pid, self.own.size, self.backwards))
         lows, highs, spacings = lows[round.ranks], highs[round.ranks], self.spacing[round.ranks]
@@ -383,18 +388,27 @@ class _Brackets:
         out = []
         for k, owner in enumerate(round.owners):
             out += [(owner, spans[first[k] : first[k + 1]]), (owner, inside[begin[k] : begin[k + 1]])]
+        del places, inside
         arrived = [array for _, array in here.exchange("counts and candidates to owners", out)]
-        mine = round.of(here.pid)
-        if not mine:
-            return []
-        table = np.concatenate(arrived[::2]).astype(np.int64).reshape(p, len(mine), 2)
-        values, (low, high) = np.concatenate(arrived[1::2]), table.reshape(-1, 2).T
-        places, flat = _sampled(low, high, np.tile(self.spacing[mine], p), np.repeat(np.arange(p), len(mine)))
-        which, counts = np.repeat(np.arange(flat.size) % len(mine), flat), flat.reshape(p, -1)
-        chosen = [which == j for j in range(len(mine))]
-        return [_Candidates(table[:, j], values[each], places[each], counts[:, j]) for j, each in enumerate(chosen)]
+        return self._candidates(round.of(here.pid), arrived)
 
-    def answered(self, round: _Round, told: list[_Candidates]) -> None:
+    def _candidates(self, mine: list[int], arrived: list[np.ndarray]) -> Iterator[_Candidates]:
+        """Yield what arrived for each of an owner's brackets: from each process all counts, and all elements."""
+        if not mine:
+            return
+        p = self.here.nprocs
+        spans = np.concatenate(arrived[::2]).astype(np.int64).reshape(p, len(mine), 2)
+        taken = np.zeros(p, np.int64)  # elements of each process that belong to the brackets before
+        for j, k in enumerate(mine):
+            lows, highs = spans[:, j].T
+            places, counts = _sampled(lows, highs, np.full(p, self.spacing[k]), np.arange(p))
+            ends = taken + counts
+            cuts = zip(arrived[1::2], taken.tolist(), ends.tolist(), strict=True)
+            values = np.concatenate([part[start:stop] for part, start, stop in cuts])
+            taken = ends
+            yield _Candidates(spans[:, j], values, places, counts)
+
+    def answered(self, round: _Round, told: Iterator[_Candidates]) -> None:
         """Answer as an owner; receive this process's cuts, or the next brackets.  Collective: one superstep."""
         here, p = self.here, self.here.nprocs
         columns: list[np.ndarray] = []  # of a table with a row for each process
