@@ -266,7 +266,7 @@ def _reached(samples: Samples, ranks: np.ndarray, backwards: bool) -> tuple[_Rea
 
 
 class _Candidates(NamedTuple):
-    """What an owner has been told of one bracket, by process."""
+    """The counts and elements that the processes have sent to the owner of one bracket."""
 
     spans: np.ndarray  # (p, 2), where the bracket cuts the vector of each process
     values: np.ndarray  # the elements inside, or a sample of them, one process after the other

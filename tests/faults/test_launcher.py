@@ -115,7 +115,7 @@ def test_a_job_that_cannot_write_its_checkpoint_ends_all_the_same(tmp_path: Path
 
 
 def test_checkpoints_that_all_fail_are_told_once(tmp_path: Path) -> None:
-    """As on a full disk."""
+    """Fail as a write to a full disk does."""
     folder = tmp_path / "checkpoints"
     folder.mkdir(0o700)
     for superstep in range(60):

@@ -1,4 +1,4 @@
-"""What bsprun says of a host whose daemon has ended."""
+"""Messages of bsprun about a host whose daemon has ended."""
 
 from __future__ import annotations
 
