@@ -65,11 +65,9 @@ def _exchanged(here: World, node: Node, slabs: Layout, axis: int, order: Permuta
     (at,) = slabs.mine(here.pid)
     block = node.value[at]
     low, high = int(bounds[here.pid]), int(bounds[here.pid + 1])
-    size = high - low
-    keys = order.where(np.arange(low, high)) * size + np.arange(size)  # one sort of numbers takes less than an argsort
-    keys.sort()
-    to = keys // max(size, 1)
-    ranked, cuts = keys - to * size, np.searchsorted(to, bounds)
+    to = order.where(np.arange(low, high))
+    ranked = ascending(to, int(bounds[-1]))
+    cuts = np.searchsorted(to[ranked], bounds)
     out = [
         (pid, np.ascontiguousarray(block[(*index, ranked[cuts[pid] : cuts[pid + 1]])]))
         for pid in range(here.nprocs)
@@ -84,6 +82,19 @@ def _exchanged(here: World, node: Node, slabs: Layout, axis: int, order: Permuta
         found[(*index, places[start:stop])] = part
         start = stop
     return made_of(node.kind.shape, node.kind.dtype, slabs, {at: found})
+
+
+def ascending(numbers: np.ndarray, bound: int) -> np.ndarray:
+    """Return the order that sorts different numbers from 0 up to a bound.
+
+    Numbers that hold their places too are sorted in less time than an argsort takes, if they fit into 64 bits.
+    """
+    size = numbers.size
+    if bound * size >= 1 << 63:
+        return np.argsort(numbers)
+    keys = numbers * size + np.arange(size)
+    keys.sort()
+    return keys - keys // max(size, 1) * size
 
 
 @declares(lambda costs, order, shape, layout: draw_cost(costs, shape, INT, layout))

@@ -25,6 +25,7 @@ from bsp.arrays.errors import GatherWarning
 from bsp.arrays.expressions.layout import automatic
 from bsp.arrays.random import generator
 from bsp.arrays.random.order import SMALL, Permutation
+from bsp.arrays.random.reordering import ascending
 from bsp.arrays.random.tiles import TILE, Streams, tile_shape
 
 SEVERAL = [2, 3, 5, 8]
@@ -778,3 +779,11 @@ def test_bytes_and_independent_orders_depend_on_the_seed_alone() -> None:
     assert sorted(vector) == list(range(5))
     with pytest.raises(TypeError):
         ba.random.default_rng(1).bytes(2.5)
+
+
+@pytest.mark.parametrize("size", (0, 1, 1000))
+def test_positions_of_a_random_order_sort_also_where_they_do_not_fit_beside_their_places(size: int) -> None:
+    numbers = np.random.default_rng(2).permutation(size) + (1 << 60)
+    for bound in (1 << 61, 1 << 62):  # with 1000 places they have more than 64 bits
+        assert np.array_equal(ascending(numbers, bound), np.argsort(numbers))
+    assert np.array_equal(ascending(numbers - (1 << 60), size), np.argsort(numbers))
