@@ -1,4 +1,4 @@
-"""Evaluations of small arrays, and numbers of text: in C where there was a compiler at installation, else in Python.
+"""Small arrays, numbers of text, sparse products: in C where there was a compiler at installation, else in Python.
 
 With BSP_PURE_PYTHON=1 in the environment they are those in Python in any case.
 """
@@ -15,7 +15,13 @@ if os.environ.get("BSP_PURE_PYTHON"):
     COMPILED = False
 else:
     try:
-        from bsp.arrays.compiled._quick import capture, numbers_of_lines, small_blocks
+        from bsp.arrays.compiled._quick import (
+            capture,
+            numbers_of_lines,
+            rows_times_rows,
+            rows_times_vector,
+            small_blocks,
+        )
 
         COMPILED = True
     except ImportError:  # there was no compiler
@@ -46,6 +52,27 @@ if not COMPILED:
         """
         return None
 
+    def rows_times_rows(
+        begins: Any, places: Any, values: Any, other_begins: Any, other_places: Any, other_values: Any, columns: int,
+        out_begins: Any, /,
+    ) -> tuple[bytearray, bytearray] | None:  # fmt: skip
+        """Return None: scipy multiplies, which is the reference.
+
+        In C: the places and the values of the entries of a product of two CSR arrays, in order; where its rows begin is
+        written to `out_begins`.  None if places are not all int32 or all int64, or values all float32 or all float64.
+
+        begins, other_begins, out_begins : int64.
+        """
+        return None
+
+    def rows_times_vector(begins: Any, places: Any, values: Any, x: Any, out: Any, /) -> bool:
+        """Return False: scipy multiplies, which is the reference.
+
+        In C: write the product of a CSR array and a vector to `out`; False, and nothing is written, if begins and
+        places are not both int32 or both int64, or values, x and out not all float32 or all float64.
+        """
+        return False
+
 
 @cache
 def powers_of_five() -> bytes:
@@ -59,4 +86,12 @@ def powers_of_five() -> bytes:
     return struct.pack(f"={len(found)}Q", *found)
 
 
-__all__ = ["COMPILED", "capture", "numbers_of_lines", "powers_of_five", "small_blocks"]
+__all__ = [
+    "COMPILED",
+    "capture",
+    "numbers_of_lines",
+    "powers_of_five",
+    "rows_times_rows",
+    "rows_times_vector",
+    "small_blocks",
+]

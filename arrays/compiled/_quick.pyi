@@ -16,3 +16,15 @@ def numbers_of_lines(
     columns: int,
     /,
 ) -> tuple[int, int] | None: ...
+def rows_times_rows(
+    begins: Any,
+    places: Any,
+    values: Any,
+    other_begins: Any,
+    other_places: Any,
+    other_values: Any,
+    columns: int,
+    out_begins: Any,
+    /,
+) -> tuple[bytearray, bytearray] | None: ...
+def rows_times_vector(begins: Any, places: Any, values: Any, x: Any, out: Any, /) -> bool: ...

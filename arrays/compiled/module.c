@@ -1,12 +1,14 @@
 /* The module `bsp.arrays.compiled._quick`: what every evaluation of an expression does before and between its kernels, and the
- * numbers of text files, in C.  The reference is the code in Python that each part names; tests/arrays/test_quick.py and
- * test_numbers_in_c.py compare them.
+ * numbers of text files, and products of sparse rows, in C.  The reference is the code that each part names;
+ * tests/arrays/test_quick.py, test_numbers_in_c.py and test_products_in_c.py compare them.
  */
 #include "quick.h"
 
 static PyMethodDef functions[] = {
     {"capture", capture, METH_O, "graph.capture in C."},
     {"numbers_of_lines", numbers_of_lines, METH_VARARGS, "fields.exact in C, of plain numbers."},
+    {"rows_times_rows", (PyCFunction)(void (*)(void))rows_times_rows, METH_FASTCALL, "scipy's product of CSR arrays, in order."},
+    {"rows_times_vector", (PyCFunction)(void (*)(void))rows_times_vector, METH_FASTCALL, "scipy's CSR array times a vector."},
     {"small_blocks", (PyCFunction)(void (*)(void))small_blocks, METH_FASTCALL, "kernels.Map.compute in C, of small blocks."},
     {NULL, NULL, 0, NULL},
 };

@@ -12,6 +12,8 @@ int find_numpy(void);
 /* The functions of the module. */
 PyObject *capture(PyObject *self, PyObject *roots);
 PyObject *numbers_of_lines(PyObject *self, PyObject *args);
+PyObject *rows_times_rows(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *rows_times_vector(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *small_blocks(PyObject *self, PyObject *const *args, Py_ssize_t count);
 
 #endif

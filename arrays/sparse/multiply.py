@@ -24,7 +24,7 @@ from bsp.arrays.execution.world import World, world
 from bsp.arrays.sparse.array import ScipyMatrix, SparseArray, of_rows
 from bsp.arrays.sparse.creation import as_sparse, of_triples, redealt
 from bsp.arrays.sparse.pattern import Pattern
-from bsp.arrays.sparse.semirings import PLAIN, Semiring, product_of
+from bsp.arrays.sparse.semirings import PLAIN, Semiring, csr, product_of
 from bsp.arrays.typing import ArrayLike, Scalar
 
 _ROWS = "rows of a sparse product"
@@ -103,4 +103,4 @@ def _stacked(here: World, pattern: Pattern, b: SparseArray) -> Any:
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     indices = np.concatenate([own.indices, *arrived[1::3]])
     data = np.concatenate([own.data, *arrived[2::3]])
-    return scipy.sparse.csr_array((data, indices, indptr), shape=(len(lengths), b.shape[1]))
+    return csr(data, indices, indptr, (len(lengths), b.shape[1]))

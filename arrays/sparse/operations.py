@@ -12,13 +12,14 @@ operations move nothing.  The exchanges are ordinary fetches of the plan, so the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from bsp.abstract.work import counter
+from bsp.arrays.compiled import COMPILED, rows_times_vector
 from bsp.arrays.execution import memory
 from bsp.arrays.expressions.graph import Blocks, DType, Node, Staged, interned, kind_of
 from bsp.arrays.expressions.layout import Axis, Layout, Shape, layout_of
@@ -28,11 +29,6 @@ from bsp.arrays.planning.planner import Planner
 from bsp.arrays.planning.reshaping import read
 from bsp.arrays.planning.stages import Ref, Spec, Value
 from bsp.arrays.sparse.pattern import FarExchange, Outline, Pattern
-
-try:  # scipy's loop, which writes into an array that is there; not public, but as old as scipy.sparse
-    from scipy.sparse._sparsetools import csr_matvec
-except ImportError:
-    csr_matvec = None
 
 _IN_PLACE, _FORWARD, _BACK = "own entries", "far columns", "to far columns"
 
@@ -294,20 +290,28 @@ def _product(pattern: Pattern, entries: Any, own: Any, far: Any = None) -> Any:
     The rows that have own columns only, as most rows of a mesh do, are multiplied by the own elements where they are;
     own and far elements are put side by side for the rest.
     """
+    if COMPILED and own.ndim == 1 and entries.dtype == own.dtype:
+        entries, own = np.ascontiguousarray(entries), np.ascontiguousarray(own)
+        found = memory.empty((pattern.rows,), entries.dtype)
+        if all(
+            rows_times_vector(pattern.indptr[low : high + 1], at, entries, x, found[low:high])
+            for low, high, at, x in _ranges(pattern, own, far)
+        ):
+            return found
+    return _matrix(pattern, entries) @ _joined(own, far)
+
+
+def _ranges(pattern: Pattern, own: Any, far: Any) -> Iterator[tuple[int, int, np.ndarray, Any]]:
+    """Yield ranges of rows, the columns of all entries as numbers of elements of a vector, and this vector."""
     inner = pattern.inner if far is not None and len(far) else None
-    if inner is None or csr_matvec is None or own.ndim > 1 or not entries.dtype == own.dtype == far.dtype:
-        return _matrix(pattern, entries) @ _joined(own, far)
-    found = memory.empty((pattern.rows,), entries.dtype)
-    found[:] = 0
+    if inner is None:
+        yield 0, pattern.rows, pattern.compact, _joined(own, far)
+        return
     low, high, columns, touched = inner
     every = np.concatenate([own[touched], far])
-    for a, b, at, x in (
-        (0, low, columns, every),
-        (low, high, pattern.compact, own),
-        (high, pattern.rows, columns, every),
-    ):
-        csr_matvec(b - a, len(x), pattern.indptr[a : b + 1], at, entries, x, found[a:b])
-    return found
+    yield 0, low, columns, every
+    yield low, high, pattern.compact, own
+    yield high, pattern.rows, columns, every
 
 
 def _product_back(pattern: Pattern, entries: Any, x: Any) -> Any:

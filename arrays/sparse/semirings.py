@@ -8,17 +8,16 @@ The zero is the identity of `add`, and the product of a zero and anything is a z
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 
 from bsp.abstract.work import counter
+from bsp.arrays.compiled import rows_times_rows
 from bsp.arrays.errors import ArrayError
 from bsp.arrays.expressions.graph import DType
 
-_LONG, _EMPTY = 256, 16  # entries of a row, and columns for each of them, from which on and up to which it is full
 _PRODUCTS = 1 << 20  # products of entries that are in memory at a time, of more than one row
 
 
@@ -106,29 +105,41 @@ def product_of(left: Any, right: Any, semiring: Semiring) -> scipy.sparse.csr_ar
     """
     if semiring.plain:
         counter.flops("elementwise", 2.0 * float(np.diff(right.indptr)[left.indices].sum()))
-        return _ordered((left @ right).tocsr())
+        return _plain(left, right)
     parts = [_rows_of(left, right, low, high, semiring) for low, high in _pieces(left, right)]
     return scipy.sparse.vstack(parts, format="csr") if len(parts) > 1 else parts[0]
 
 
-def _ordered(rows: Any) -> Any:
-    """Sort the entries of each row of a product by column, in place; return the rows.
+def csr(values: np.ndarray, places: np.ndarray, begins: np.ndarray, shape: tuple[int, int]) -> scipy.sparse.csr_array:
+    """Return entries as scipy's CSR array.  Its places keep their type if all begins of rows fit into it."""
+    if begins[-1] <= np.iinfo(places.dtype).max:
+        begins = begins.astype(places.dtype, copy=False)  # else scipy takes the larger type for both
+    return scipy.sparse.csr_array((values, places, begins), shape=shape, copy=False)
 
-    Where rows are long and nearly full, as products of random matrices are, putting them at their places in an empty
-    row takes a quarter of the time of sorting.
-    """
-    if rows.has_sorted_indices or rows.nnz < rows.shape[0] * max(_LONG, rows.shape[1] / _EMPTY):
-        rows.sort_indices()
-        return rows
-    present, values = np.zeros(rows.shape[1], bool), np.empty(rows.shape[1], rows.dtype)
-    for begin, end in pairwise(rows.indptr.tolist()):
-        columns, data = rows.indices[begin:end], rows.data[begin:end]
-        values[columns], present[columns] = data, True
-        columns[:] = np.flatnonzero(present)
-        data[:] = values[columns]
-        present[columns] = False
-    rows.has_sorted_indices = rows.has_canonical_format = True
-    return rows
+
+def _plain(left: Any, right: Any) -> scipy.sparse.csr_array:
+    """Return left @ right; the entries of each row are in the order of their columns."""
+    shape, value = (left.shape[0], right.shape[1]), np.result_type(left.dtype, right.dtype)
+    place = np.result_type(left.indices.dtype, right.indices.dtype)
+    first, second = _typed(left, place, value), _typed(right, place, value)
+    begins = np.empty(shape[0] + 1, np.int64)
+    made = rows_times_rows(*first, *second, shape[1], begins)
+    if made is None:
+        found = (left @ right).tocsr()
+        found.sort_indices()
+        return found
+    found = csr(np.frombuffer(made[1], value), np.frombuffer(made[0], place), begins, shape)
+    found.has_sorted_indices = found.has_canonical_format = True
+    return found
+
+
+def _typed(rows: Any, place: DType, value: DType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return where CSR rows begin, as int64, and the columns and values of their entries, in these types."""
+    return (
+        np.ascontiguousarray(rows.indptr, np.int64),
+        np.ascontiguousarray(rows.indices, place),
+        np.ascontiguousarray(rows.data, value),
+    )
 
 
 def _pieces(left: Any, right: Any) -> Iterator[tuple[int, int]]:
