@@ -190,7 +190,7 @@ class Process:
         """Return a new array on every process, which all other processes can put to and get from.
 
         shape : of the array on this process.  It may differ between processes; its length and the dtype may not.
-        dtype : of numbers; objects are refused.
+        dtype : of numbers, or of text of a given length ('U20'); objects are refused.
         fill : the initial value of every element; one that the dtype can hold, so no NaN for integers.
 
         Called by every process, in the same order: coarrays are matched by creation order (B3).  The call is no

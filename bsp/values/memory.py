@@ -36,12 +36,14 @@ def empty(shape: int | tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
 def local_array(shape: int | tuple[int, ...], dtype: DTypeLike, fill: Any) -> np.ndarray:
     """Return a new local array for a coarray.
 
-    Raises CastError for a dtype of objects, and for a `fill` that integers cannot hold, such as NaN.
+    Raises CastError for a dtype of objects or of text without a length, and for a `fill` that integers cannot hold, such as NaN.
     """
     zero = type(fill) is int and fill == 0
     like = np.empty(shape, dtype)  # NumPy reads both, and no page is touched
     if like.dtype.hasobject:
         raise CastError("a coarray holds numbers, not Python objects: send objects with proc.send")
+    if np.dtype(dtype).itemsize == 0:  # NumPy takes a length of 1, to which every put would be cut
+        raise CastError(f"dtype={like.dtype.type.__name__} has no length: a coarray of text takes one, as dtype='U20'")
     given = like if zero else np.asarray(fill)
     if given.dtype.kind in "fc" and like.dtype.kind in "biu":
         with np.errstate(invalid="ignore"):

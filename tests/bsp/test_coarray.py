@@ -83,6 +83,19 @@ def test_integers_are_not_filled_with_what_they_cannot_hold(run: Any, fill: Any,
     run(main, nprocs=1)
 
 
+@pytest.mark.parametrize("dtype", [str, bytes, "U", "S", "V"])
+def test_text_without_a_length_is_refused_as_puts_would_be_cut_to_one_character(run: Any, dtype: Any) -> None:
+    def main(proc: bsp.Process) -> str:
+        with pytest.raises(bsp.CastError, match=r"dtype=\w+ has no length: .* dtype='U20'"):
+            proc.coarray(2, dtype)
+        x = proc.coarray(2, "U5")
+        x.put(0, "hello")
+        proc.sync()
+        return str(x.local[1])
+
+    assert run(main, nprocs=1) == ["hello"]
+
+
 @pytest.mark.parametrize("shape", [3, 5000, (200, 200), [300, 40], range(300, 302), np.array([300, 40]), (), 0, (0, 9)])
 @pytest.mark.parametrize("dtype", [float, ">i2", "?", "S300", (float, (3,)), [("a", "i1"), ("b", "f8")]])
 def test_a_coarray_is_what_numpy_makes_of_its_shape_and_dtype(run: Any, shape: Any, dtype: Any) -> None:
