@@ -23,6 +23,7 @@ from bsp.arrays.files.lines import Chosen, Opening, TextLines, lines_of, opening
 from bsp.arrays.procedures.operands import in_layout
 from bsp.arrays.typing import DTypeLike
 
+_OF_TEXT = "; usecols= leaves columns of text out, bsp.algorithms.glm.read_table reads them, too"
 _NAMED = {"\t": "tabs", " ": "blanks"}  # delimiters in notes
 
 
@@ -78,7 +79,10 @@ def read_csv(
             found.append(numbers_of(own, own.opening.fields))
         except BadLine as bad:
             line = own.before() + bad.index
-            hint = "; header=True if this line has names" * (header == "auto" and line == own.opening.lines)
+            hint = ""
+            if line == own.opening.lines and bad.text.endswith("is no number"):
+                hint = "; header=True if this line has names" if header == "auto" else ""
+                hint = _OF_TEXT if own.opening.named else hint
             raise ValueError(f"line {line + 1}: {bad.text}{hint}") from None
         return len(found[0]), tuple(own.opening.fields)
 

@@ -38,12 +38,14 @@ class Opening(NamedTuple):
     """The beginning of a text file: its fields, the number of bytes and lines before its data, and what they are.
 
     head : the bytes before the data, of formats whose data are described there; else empty.
+    named : whether the line before the data has names of columns.
     """
 
     fields: Fields
     start: int
     lines: int
     head: bytes = b""
+    named: bool = False
 
 
 class TextLines(NamedTuple):
@@ -99,9 +101,8 @@ def opening_of(
     columns = _places(wanted, len(first), names)
     if header:
         start, lines = start + len(text), lines + 1
-    return Opening(
-        Fields(delimiter, len(first), columns, names or tuple(f"c{k}" for k in range(len(first))), dtype), start, lines
-    )
+    fields = Fields(delimiter, len(first), columns, names or tuple(f"c{k}" for k in range(len(first))), dtype)
+    return Opening(fields, start, lines, named=bool(names))
 
 
 def _places(wanted: Sequence[int | str] | None, width: int, names: tuple[str, ...]) -> tuple[int, ...]:

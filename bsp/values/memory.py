@@ -36,7 +36,8 @@ def empty(shape: int | tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
 def local_array(shape: int | tuple[int, ...], dtype: DTypeLike, fill: Any) -> np.ndarray:
     """Return a new local array for a coarray.
 
-    Raises CastError for a dtype of objects or of text without a length, and for a `fill` that integers cannot hold, such as NaN.
+    Raises CastError for a dtype of objects or of text without a length, and for a `fill` that integers cannot hold,
+    such as NaN.
     """
     zero = type(fill) is int and fill == 0
     like = np.empty(shape, dtype)  # NumPy reads both, and no page is touched

@@ -401,6 +401,7 @@ ERRORS = [
     ("a,b\n1,2\n3,x\n", {}, "line 3: column 2 ('b'): 'x' is no number"),
     ("1,2\n3,x\n", {}, "line 2: column 2 ('c1'): 'x' is no number"),
     ("a,2019\n1,2\n", {}, "line 1: column 1 ('c0'): 'a' is no number; header=True if this line has names"),
+    ("a,b\n1,x\n", {}, "line 2: column 2 ('b'): 'x' is no number; usecols= leaves columns of text out"),
     ("a,b\n1,2\n\n\n3\n4,5\n", {}, "line 5: it has 1 field, the first line has 2"),
     ("a,b\n1,2\n3,4,\n", {}, "line 3: it has 3 fields, the first line has 2"),
     ("1,2\n3,4\n5", {}, "line 3: it has 1 field, the first line has 2"),
