@@ -202,6 +202,15 @@ class Array:
     _node: Node  # the expression of its values; only `views` replaces it
     _stays = True  # never sent to the caller of a `bsp.Session`, who receives a handle
 
+    @staticmethod
+    def _instead(name: str) -> str | None:
+        """Return what to use for a method that this class does not have, if there is such a thing."""
+        if name in ("to_numpy", "numpy", "values", "toarray", "asnumpy", "get"):
+            return "compute(), a NumPy array on every process"
+        from bsp import arrays
+
+        return f"ba.{name}(x)" if name in vars(arrays)["__all__"] else None
+
     # --------------------------------------------------------------------------- attributes
 
     @property

@@ -95,6 +95,14 @@ class Choices(NamedTuple):
         return "\n".join(lines) or "nothing chosen yet"
 
 
+_OF_MPI = {  # names of mpi4py, in small letters
+    "rank": "pid", "size": "nprocs", "barrier": "sync()", "bcast": "broadcast(value, root)",
+    "recv": "inbox, the list of messages that arrived at the last boundary", "irecv": "inbox",
+    "isend": "send(dest, payload)",
+    "sendrecv": "send(dest, payload), sync() and inbox", "split": "a collective with group=", "abort": "sys.exit",
+}  # fmt: skip
+
+
 class Process:
     """One of `nprocs` processes that compute, communicate by puts, gets and messages, and synchronise at boundaries.
 
@@ -120,6 +128,11 @@ class Process:
     """
 
     _stays = True  # the caller of a `bsp.Session` receives a handle
+
+    @staticmethod
+    def _instead(name: str) -> str | None:
+        """Return what to use for a name that mpi4py's communicators have."""
+        return _OF_MPI.get(name.lower().removeprefix("get_"))
 
     def __init__(self, task: Task, context: Context) -> None:
         self._task = task

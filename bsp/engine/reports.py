@@ -25,10 +25,23 @@ def report(task: Task, superstep: int) -> Standing:
         return Standing(task.pid, RAISED, "sys.exit", b"", _raised_at(error), task.raised_in,
                       traceback=text, status=status_of(error))  # fmt: skip
     shown = traceback.format_exception_only(error)[-1].strip()
+    _add_hint(error)
     return Standing(
         task.pid, RAISED, "", b"", _raised_at(error), task.raised_in, shown, traceback_of(error),
         error if isinstance(error, CollectiveMistake) else None, None, _pickled(error),
     )  # fmt: skip
+
+
+def _add_hint(error: BaseException) -> None:
+    """Add a note to an AttributeError if the class of its object has `_instead`: what to use for the name.
+
+    It is looked up here, not in a `__getattr__`, which would make each use of an attribute slower.
+    """
+    if isinstance(error, AttributeError) and isinstance(error.name, str):
+        instead = getattr(type(error.obj), "_instead", lambda _: None)(error.name)
+        note = f"instead of {error.name}: {instead}"
+        if instead is not None and note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
 
 
 def _raised_at(error: BaseException) -> SourceLine:

@@ -226,6 +226,27 @@ def test_tracebacks_of_run_show_the_caller_and_the_program_and_no_frame_between(
 
 
 @pytest.mark.solo
+@pytest.mark.parametrize(("name", "instead"), [
+    ("rank", "pid"), ("Get_size", "nprocs"), ("Barrier", "sync()"), ("bcast", "broadcast(value, root)"), ("moo", None),
+])  # fmt: skip
+def test_names_of_mpi_lead_to_those_of_a_process(name: str, instead: str | None) -> None:
+    with pytest.raises(AttributeError) as ended:
+        bsp.run(lambda proc: getattr(proc, name), nprocs=2)
+    found = [note for note in ended.value.__notes__ if note.startswith("instead of ")]
+    assert found == ([f"instead of {name}: {instead}"] if instead else [])
+
+
+@pytest.mark.solo
+@pytest.mark.parametrize(("name", "instead"), [("to_numpy", r"compute\(\), .*"), ("median", r"ba\.median\(x\)")])
+def test_methods_that_arrays_lack_lead_to_what_computes_the_same(name: str, instead: str) -> None:
+    import bsp.arrays as ba
+
+    with pytest.raises(AttributeError) as ended:
+        bsp.run(lambda proc: getattr(ba.ones(3), name), nprocs=2)
+    assert any(re.fullmatch(f"instead of {name}: {instead}", note) for note in ended.value.__notes__)
+
+
+@pytest.mark.solo
 def test_a_mistake_that_is_none_of_this_packages_keeps_the_frames_behind_the_programs_last() -> None:
     with pytest.raises(TypeError) as ended:
         bsp.run(lambda proc: proc.coarray(3, dtype="no such dtype"), nprocs=2)
