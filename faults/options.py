@@ -17,7 +17,7 @@ MOST_CLONES = 1000  # a larger number is taken for a typing error
 
 OPTIONS: dict[str, dict[str, Any]] = {  # by flag, as `add_argument` takes them; each is declared here alone
     "--clones": {
-        "type": float, "metavar": "HC", "help": "copies of every process on elements of their own (2, 1.5, ...)",
+        "type": float, "metavar": "HC", "help": "copies of all processes (2, 1.5, ...), each on -n elements of its own",
     },
     "--vertical": {"type": int, "metavar": "VC", "help": "instances an element keeps, the others passive (default 1)"},
     "--standby": {"type": int, "metavar": "S", "help": "elements that wait to take a place (default 0)"},

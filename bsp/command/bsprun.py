@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import importlib
 import os
 import sys
@@ -49,6 +50,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> None:  # type: ignore[override]
         """Write one line to standard error and exit with status 2."""
+        unknown = message.partition("unrecognized arguments: ")[2].partition(" ")[0]
+        if near := difflib.get_close_matches(unknown.partition("=")[0], self._option_string_actions, 1, 0.7):
+            message += f"; did you mean {near[0]}?"
         self.exit(2, f"{self.prog}: error: {message}\n")
 
 
@@ -69,7 +73,7 @@ def _run_parser() -> Parser:
         type=int,
         default=None,
         metavar="N",
-        help="MPI ranks that host them (default: min(P, cores), or the slots of the hosts)",
+        help="elements (MPI ranks) for one copy of them (default: min(P, cores), or the slots of the hosts)",
     )
     add("--seed", type=int, default=0, help="seed of proc.rng and numpy.random in every process (default 0)")
     add("--check", action="store_true", help="find overlaps, undeclared state, nondeterminism")
@@ -230,7 +234,9 @@ def _check(parser: Parser, options: argparse.Namespace, program: list[str]) -> N
     elif not os.path.isfile(program[0]):
         what = "is no regular file, which every element could read" if os.path.exists(program[0]) else "does not exist"
         what = "is a folder" if os.path.isdir(program[0]) else what
-        parser.error(f"script '{program[0]}' {what} (looked in {os.getcwd()})")
+        python = os.path.basename(program[0]).startswith("python") and len(program) > 1
+        advice = f": leave {program[0]} out, bsprun starts it" if python else f" (looked in {os.getcwd()})"
+        parser.error(f"script '{program[0]}' {what}{advice}")
     if options.explain and not options.numpy:
         parser.error("--explain goes with --numpy")
     if options.numpy and program[0] == "-m":

@@ -90,6 +90,7 @@ def test_everything_behind_the_script_is_the_scripts(line: str, own: str, progra
 @pytest.mark.parametrize(
     ("line", "said"),
     [
+        ("-p 4 python s.py", r"script 'python' does not exist: leave python out, bsprun starts it"),
         ("-p 4 missing.py", r"script 'missing\.py' does not exist \(looked in /.*\)"),
         ("-p 4 /dev/null", r"script '/dev/null' is no regular file, which every element could read \(looked in /.*\)"),
         ("-p 4 .", r"script '\.' is a folder \(looked in /.*\)"),
@@ -121,8 +122,8 @@ def test_everything_behind_the_script_is_the_scripts(line: str, own: str, progra
         ("--blas-threads 0 s.py", r"--blas-threads 0: 1 or more"),
         ("--hostfile missing s.py", r"--hostfile 'missing' cannot be read: No such file or directory"),
         ("--schedule fastest s.py", r"argument --schedule: invalid choice: 'fastest'.*latin.*"),
-        ("--clowns 2 s.py", r"unrecognized arguments: --clowns"),
-        ("--prdict s.py", r"unrecognized arguments: --prdict"),  # not the script as its value
+        ("--clowns 2 s.py", r"unrecognized arguments: --clowns; did you mean --clones\?"),
+        ("--prdict s.py", r"unrecognized arguments: --prdict; did you mean --predict\?"),  # not the script as its value
         ("-q s.py", r"unrecognized arguments: -q"),
         ("-np 4 s.py", r"-np is an option of mpiexec; bsprun has -p 4 for .*, -n 4 for .*"),
         ("-np4 s.py", r"-np is an option of mpiexec; .*"),
@@ -130,7 +131,7 @@ def test_everything_behind_the_script_is_the_scripts(line: str, own: str, progra
         ("--machinefile=x s.py", r"--machinefile is an option of mpiexec; bsprun has --hostfile FILE"),
         (
             "--nprocess 4 s.py",
-            r"unrecognized arguments: --nprocess",
+            r"unrecognized arguments: --nprocess; did you mean --nprocs\?",
         ),  # no abbreviations: they would swallow options to come
         ("-p", r"argument -p/--nprocs: expected one argument"),
     ],
