@@ -225,7 +225,7 @@ def needed(module: str) -> Any:
         return import_module(module)
     except ImportError:
         name = module.partition(".")[0]
-        raise ImportError(f"this needs {name}, which is not there: pip install nonstop-bsp[io]") from None
+        raise ImportError(f"this needs {name}, which is not there: pip install 'nonstop-bsp[io]'") from None
 
 
 # ------------------------------------------------------------------------- arrays on the way to files

@@ -24,7 +24,7 @@ _OF_JOBS = {  # the commands for nonstop jobs
 
 def bsp(arguments: Sequence[str] | None = None) -> int:
     """Run the command `bsp`; return its exit status."""
-    parser = Parser(prog="bsp", description="Ask about machines, predictions, programs and running jobs.", allow_abbrev=False)
+    parser = Parser(prog="bsp", description="Ask about machines, programs and running jobs.", allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     doctor = commands.add_parser("doctor", help="what works here, or on other hosts: Python, NumPy, MPI, a real job")
     add_hosts(doctor)

@@ -171,7 +171,7 @@ COMMANDS = [
     ("bsprun", [str(BIN / "bsprun"), "--help"], "Run a program as processes, or predict what that costs."),
     ("bsprun --help-nonstop", [str(BIN / "bsprun"), "--help-nonstop"], "The options of jobs that survive faults."),
     *[(f"bsp {word}".strip(), [str(BIN / "bsp"), *word.split(), "--help"], text)
-      for word, text in [("", "Ask about machines, predictions, programs and running jobs."),
+      for word, text in [("", "Ask about machines, programs and running jobs."),
                          ("doctor", "Find out what works on this machine."),
                          ("probe", "Measure this machine: r, g, o and L."),
                          ("report", "Make a page from a trace or a prediction."),

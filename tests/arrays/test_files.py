@@ -588,7 +588,7 @@ def test_a_missing_library_is_told_with_its_extra(
     alike(lambda: ba.save(path, ba.ones((3, 3))), 1)
     _without(monkeypatch, library)
     for call in (lambda: ba.load(path), lambda: ba.save(path, ba.ones((3, 3)))):
-        assert f"needs {library}, which is not there: pip install nonstop-bsp[io]" in told(ImportError, call, 2)
+        assert f"needs {library}, which is not there: pip install 'nonstop-bsp[io]'" in told(ImportError, call, 2)
 
 
 @pytest.mark.parametrize("ending, library", FORMATS)

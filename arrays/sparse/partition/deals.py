@@ -220,7 +220,7 @@ def of_graph(
     """Return a partition of a square matrix's rows with few far columns and about equal entries.
 
     a : a scipy.sparse matrix, or a sparse array, which is brought to every process: of its pattern only.
-    method : "hypergraph" (mtkahypar, `pip install nonstop-bsp[partition]`) makes the words of a product few: they are
+    method : "hypergraph" (mtkahypar, `pip install 'nonstop-bsp[partition]'`) makes the words of a product few: they are
         the connectivity of the cut, the sum over columns of the number of processes that have entries in it, less one.
         "bisection" is built in: halves grown in breadth and mended at their border, again and again.
         "auto": the first if it is installed.

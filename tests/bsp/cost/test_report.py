@@ -434,6 +434,7 @@ def test_a_prediction_says_so_and_shows_nothing_measured(shown: Callable[..., Pa
     assert page.text("#chart-title") == "Predicted, by superstep"
     assert page.text("#chart-legend") == "predicted"
     assert page.text("#machine-kind").startswith("default machine: typical figures, not this computer's")
+    assert page.text("#classical .lead").startswith("r = ")  # no number of elements: nobody has counted them
     assert not page.script("return document.querySelector('th[data-column=seconds]')")
 
 
