@@ -18,8 +18,13 @@ Message = dict[str, Any]
 
 def packed(message: Message, data: bytes = b"") -> bytes:
     """Return a message as bytes."""
+    return head(message, len(data)) + data
+
+
+def head(message: Message, size: int) -> bytes:
+    """Return a message as bytes, without the `size` bytes of data that follow."""
     text = json.dumps(message).encode()
-    return _LENGTHS.pack(len(text), len(data)) + text + data
+    return _LENGTHS.pack(len(text), size) + text
 
 
 def opening() -> bytes:

@@ -50,8 +50,8 @@ def wrong_reach(by: str) -> str:
 def why_not_started(host: str, said: str, status: int | None, otherwise: str) -> str:
     """Return why a command could not be run on a host, in a line that says what to do.
 
-    said : the last line on standard error on the way there.  status : of the command that `reaching` made.
-    otherwise : what is known in any case.
+    said : the last line on standard error on the way there.  otherwise : what is known in any case.
+    status : of the command that `reaching` made; None while it runs.
     """
     python = sys.executable
     if "No module named" in said:
@@ -62,9 +62,12 @@ def why_not_started(host: str, said: str, status: int | None, otherwise: str) ->
         return f"ssh is refused ({said}): bsprun needs a login without a password (ssh-copy-id {host})"
     if "resolve" in said:
         return f"its name cannot be resolved ({said})"
+    if "node configuration is not available" in said:
+        return f"it is no node of this Slurm allocation ({said})"
     if "timed out" in said or "No route" in said or "refused" in said:
         return f"cannot be reached ({said})"
-    return f"{otherwise} (status {status}{': ' + said if said else ''})"
+    known = ([] if status is None else [f"status {status}"]) + ([said] if said else [])
+    return f"{otherwise} ({': '.join(known)})" if known else otherwise
 
 
 def _cores(environment: Mapping[str, str]) -> int:

@@ -15,6 +15,7 @@ import secrets
 import selectors
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -23,12 +24,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from bsp.errors import LaunchError
 from bsp.host import die_with_parent
 from bsp.hosts.daemon import NAMES_OF_A_HOST, PREFIXES_OF_A_HOST
-from bsp.hosts.frames import Message, Reader, opening, packed
+from bsp.hosts.frames import Message, Reader, head, opening
 from bsp.hosts.launcher import reaching, why_not_started
 from bsp.hosts.lifeline import Ending, LastMoments, end_of
 from bsp.hosts.processes import GRACE
@@ -66,14 +68,36 @@ class DaemonLink:
     lost: str = ""  # why nothing is heard of the host any more
     behind: float = math.inf  # our clock less the host's; the least difference is the one with the least delay
     at: int = 0  # the superstep that its elements are in, as last heard
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    took_at: float = -math.inf  # by our clock: when it last took a part of a file
+    unsent: SimpleQueue[bytes | None] = field(default_factory=SimpleQueue)
+
+    def __post_init__(self) -> None:
+        self._sender = threading.Thread(target=self._send_all, daemon=True)
+        self._sender.start()
 
     def say(self, message: Message, data: bytes = b"") -> None:
-        """Send a message; a host that is lost is noticed when we read."""
-        assert self.process.stdin is not None
-        with self.lock, contextlib.suppress(OSError, ValueError):
-            self.process.stdin.write(packed(message, data))
-            self.process.stdin.flush()
+        """Send a message behind all earlier ones, in a thread: bsprun waits for no host that takes it slowly."""
+        self.unsent.put(head(message, len(data)))
+        self.unsent.put(data)
+
+    def _send_all(self) -> None:
+        with contextlib.suppress(OSError):  # a host that is lost is noticed when we read
+            while (piece := self.unsent.get()) is not None:
+                assert self.process.stdin is not None
+                view = memoryview(piece)
+                while view:
+                    view = view[os.write(self.process.stdin.fileno(), view[:_PIECE]) :]
+                    if len(piece) >= _PIECE:
+                        self.took_at = time.monotonic()
+
+    def end(self) -> None:
+        """End the command that leads to the host, and whatever that has started; say no more."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.unsent.put(None)
+        self._sender.join()
+        with contextlib.suppress(OSError):
+            self.process.communicate()
 
     def only_waits(self) -> bool:
         """Return whether the daemon is silent on a host that is alive: loaded, it gives the daemon no turn."""
@@ -151,8 +175,8 @@ class Links:
                 preexec_fn=die_with_parent, start_new_session=True,
             )  # fmt: skip
         link = self._links[host] = DaemonLink(host, process, complaints)
-        assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(opening())
+        link.unsent.put(opening())
+        assert process.stdout is not None
         os.set_blocking(process.stdout.fileno(), False)
         self._selector.register(process.stdout, selectors.EVENT_READ, lambda: self._read(link))
 
@@ -202,14 +226,18 @@ class Links:
     def _give_job(self, environment: Mapping[str, str], program: str | None, with_input: bool) -> None:
         """Tell every host the job's environment, folders and files."""
         given = {name: value for name, value in environment.items() if not _is_of_a_host(name)}
+        files = [
+            (str(Path(name, path.relative_to(local))), path.read_bytes())
+            for local, name in self._carried.items()
+            for path in sorted(Path(local).rglob("*"))
+            if path.is_file()
+        ]
         for link in self._fine():
             job: dict[str, Any] = {"folder": self.folder, "environment": given, "cwd": os.getcwd(), "program": program}
             job |= {"folders": list(self._carried.values()), "input": with_input and link.host == self._names[0]}
             link.say({"job": job})
-            for local, name in self._carried.items():
-                for path in sorted(Path(local).rglob("*")):
-                    if path.is_file():
-                        link.say({"file": str(Path(name, path.relative_to(local)))}, path.read_bytes())
+            for name, data in files:
+                link.say({"file": name}, data)
             link.say({"listen": True})
         self._await(lambda link: link.ready and link.port > 0)
 
@@ -240,10 +268,12 @@ class Links:
 
     def _await(self, answered: Callable[[DaemonLink], bool]) -> None:
         """Wait until all hosts that nothing is known against have answered, but not for ever."""
-        until = time.monotonic() + _ANSWER_SECONDS
-        while late := [link for link in self._fine() if not answered(link)]:
-            if time.monotonic() > until:
-                for link in late:
+        began = time.monotonic()
+        while waiting := [link for link in self._fine() if not answered(link)]:
+            # a host that still takes files is not late
+            now = time.monotonic()
+            if all(now > max(began, link.took_at) + _ANSWER_SECONDS for link in waiting):
+                for link in waiting:
                     link.wrong = f"did not answer within {_ANSWER_SECONDS:.0f} s (overloaded? does its login wait?)"
                 return
             self._hear(LOOK_SECONDS)
@@ -315,10 +345,7 @@ class Links:
         for link in self._links.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 link.process.wait(0.0 if link.lost else max(0.0, until - time.monotonic()))
-            if link.process.poll() is None:
-                link.process.kill()
-            with contextlib.suppress(OSError):
-                link.process.communicate()
+            link.end()
         for connection in (self._listener, *self._asked.values()):
             connection.close()
         shutil.rmtree(self.folder, ignore_errors=True)  # MPI's launcher makes it here, too, where no element runs

@@ -22,3 +22,28 @@ def test_the_last_line_of_a_daemons_traceback_is_told_and_not_what_the_login_say
         with complaints.open("a") as more:
             more.write("Traceback (most recent call last):\n  ...\nOSError: [Errno 28] No space left on device\n")
         assert links.why_lost("h1") == "closed its connection (OSError: [Errno 28] No space left on device)"
+
+
+_TAKES_NO_FILE = """\
+import signal, sys
+from bsp.hosts import daemon, frames
+if sys.argv[1] == "well":
+    daemon.main()
+else:
+    sys.stdout.buffer.write(frames.opening() + frames.packed({"hello": daemon.facts()}))
+    sys.stdout.buffer.flush()
+    signal.pause()
+"""
+
+
+def test_a_host_that_takes_no_file_is_silent_and_keeps_bsprun_from_nothing(tmp_path: Path) -> None:
+    daemon, program = tmp_path / "daemon.py", tmp_path / "program.py"
+    daemon.write_text(_TAKES_NO_FILE)
+    program.write_text(
+        "import sys, bsp\n"
+        "reach = f'{sys.executable} {sys.argv[1]} {{host}}'\n"
+        "bsp.run(lambda proc, x: None, bytes(1 << 22), nprocs=2, hosts='badly,well', reach=reach)\n"
+    )
+    words = [sys.executable, str(program), str(daemon)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr.splitlines()[-1].startswith("bsp.errors.LaunchError: host badly: is silent (all about them: ")
