@@ -4,8 +4,8 @@
 standard streams (`frames`), so that the connection is as private as ssh makes it and needs no port.  MPI's launcher
 starts its own daemons through it (`remote_shell`), and elements connect to it as they connect to bsprun on one
 machine (`lifeline`).  Every process of the job on this host descends from this one.  It ends them when bsprun
-says so, when the connection closes, and when nothing has been heard for too long (`silence`): bsprun's host is down
-then, or the network is.
+says so, when the connection closes, when nothing has been heard or taken for too long (`silence`), because bsprun's
+host is down or the network is, and at SIGTERM, by which Slurm ends the steps of a job.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import contextlib
 import fcntl
 import os
 import platform
+import select
 import selectors
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -29,7 +31,7 @@ from bsp.host import adopt_orphans, cores, die_with_parent
 from bsp.hosts.frames import Message, Reader, opening, packed
 from bsp.hosts.lifeline import Desk
 from bsp.hosts.processes import descendants, kill
-from bsp.hosts.silence import LOOK_SECONDS, Silence
+from bsp.hosts.silence import LONGEST_SECONDS, LOOK_SECONDS, Silence
 
 _WINDOW = 1 << 20  # bytes of text that bsprun has not written yet
 _PIECE = 1 << 16
@@ -45,6 +47,7 @@ class Daemon:
     def __init__(self, given: int, said: int) -> None:
         """given, said : descriptors from and to bsprun."""
         self._given, self._said = given, said
+        os.set_blocking(said, False)
         self._reader = Reader()
         self._selector = selectors.DefaultSelector()
         self._selector.register(given, selectors.EVENT_READ, self._read)
@@ -92,7 +95,11 @@ class Daemon:
         frame = memoryview(packed(message, data))
         with self._lock:
             while frame:
-                frame = frame[os.write(self._said, frame) :]
+                try:
+                    frame = frame[os.write(self._said, frame) :]
+                except BlockingIOError:
+                    if not select.select([], [self._said], [], LONGEST_SECONDS)[1]:
+                        raise ConnectionError("bsprun takes nothing any more") from None
 
     def _read(self) -> None:
         piece = os.read(self._given, _PIECE)
@@ -312,8 +319,23 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(2, 1)
-    with contextlib.suppress(BrokenPipeError, ConnectionError):
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
         Daemon(given, said).serve()
+    except ConnectionError:
+        pass
+    except _Terminated:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+class _Terminated(Exception):
+    """SIGTERM has come."""
+
+
+def _terminate(number: int, frame: Any) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise _Terminated
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import cast
 LOOK_SECONDS = 0.25  # between looks at what is silent; each side says something as often
 _LIMIT = 14  # looks: 3.5 s
 _LONGEST_LIMIT = 48  # looks: 12 s
+LONGEST_SECONDS = _LONGEST_LIMIT * LOOK_SECONDS
 _ANSWER_SECONDS = 1.0
 
 
