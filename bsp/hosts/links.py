@@ -289,7 +289,9 @@ class Links:
 
         So it needs no ssh of its own, and does not take the Slurm allocation that we are in for its own.
         """
-        shell = os.path.join(self._folder, "remote-shell")
+        # in a folder whose name has no spaces, as that of temporary files may have: the launcher divides there
+        os.makedirs(self.folder, 0o700, exist_ok=True)
+        shell = os.path.join(self.folder, "remote-shell")
         with open(shell, "w") as file:
             file.write(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m bsp.hosts.remote_shell "$@"\n')
         os.chmod(shell, 0o700)
@@ -348,7 +350,7 @@ class Links:
             link.end()
         for connection in (self._listener, *self._asked.values()):
             connection.close()
-        shutil.rmtree(self.folder, ignore_errors=True)  # MPI's launcher makes it here, too, where no element runs
+        shutil.rmtree(self.folder, ignore_errors=True)  # it is here, too, where no element runs
         self._selector.close()
 
     # --------------------------------------------------------------------------- messages

@@ -103,6 +103,13 @@ def test_a_shell_of_bspruns_host_need_not_be_on_others(hosts: Cluster, script: C
 
 
 @pytest.mark.thorough
+def test_the_name_of_the_temporary_folder_may_have_a_space(hosts: Cluster, script: Callable[[str], str]) -> None:
+    hosts["h1"].run(["mkdir", "-p", "/tmp/a b"], check=True)
+    words = ["env", "TMPDIR=/tmp/a b", "bsprun", "-p", "2", "--hosts", "h2,h3", script(RING)]
+    assert hosts["h1"].run(words).returncode == 0
+
+
+@pytest.mark.thorough
 def test_an_exception_on_another_host_is_told_as_on_one_machine(hosts: Cluster, script: Callable[[str], str]) -> None:
     program = script("import bsp\nproc = bsp.process()\nproc.sync()\nif proc.pid == 5:\n    1 / 0\nproc.sync()\n")
     here = hosts["h1"].run(["bsprun", "-p", "6", "-n", "3", program])
