@@ -175,7 +175,11 @@ def one_pass(job: Launch, hash_seed: str | None = None, **settings: Any) -> Outc
         if job.local:
             environment.setdefault(_FOLDER_OF_MPI, folder)
             return _here(job, folder, environment, settings)
-        return _on_hosts(job, folder, environment, settings)
+        with _asked_to_end() as received:  # from the first connection to a host to the end of the last
+            try:
+                return _on_hosts(job, folder, environment, settings)
+            except _Ended:
+                return Outcome(128 + received[0], _ended_by(received[0]))
 
 
 def _here(job: Launch, folder: str, environment: dict[str, str], settings: dict[str, Any]) -> Outcome:
@@ -233,7 +237,7 @@ def _to_its_end(
         told = file.read()
     if ending.status is not None:
         return Outcome(ending.status, ending.said)
-    if isinstance(desk, Links) and desk.lost_hosts:
+    if isinstance(desk, Links) and desk.lost_hosts and -code not in ASKED:
         return Outcome(1, f"bsprun: error: {_silence(job, desk)}\n")
     if code < 0 and (-code in ASKED or not single):
         # MPI's launcher may abort or crash when its processes do, before it has told of their end
@@ -387,30 +391,42 @@ def _watch(
 ) -> int:
     """Run a command to its end; a signal to us ends it, and everything it has started, within seconds."""
     child = subprocess.Popen(command, env=environment, preexec_fn=_depend, **streams)
+    with _asked_to_end() as received:
+        try:
+            return child.wait() if desk is None else _attend(child, desk)
+        except _Ended:
+            end(child)
+            write_error(_ended_by(received[0]))
+            return -received[0]
+
+
+@contextlib.contextmanager
+def _asked_to_end() -> Iterator[list[int]]:
+    """Inside, the first signal that asks this process to end raises _Ended, and further ones change nothing.
+
+    Yields the list of those that have come.
+    """
     received: list[int] = []
 
-    def forward(number: int, frame: Any) -> None:
+    def note(number: int, frame: Any) -> None:
         received.append(number)
-        if len(received) == 1:  # a second signal changes nothing
+        if len(received) == 1:
             raise _Ended
 
     # only the main thread may watch signals; bsp.run may be called from another one
     main = threading.current_thread() is threading.main_thread()
-    watched = asked() if main else ()
-    kept = {number: signal.signal(number, forward) for number in watched}
+    kept = {number: signal.signal(number, note) for number in (asked() if main else ())}
     try:
-        code = child.wait() if desk is None else _attend(child, desk)
-    except _Ended:
-        for number in watched:
-            signal.signal(number, signal.SIG_IGN)
-        end(child)
-        code = -received[0]
-        what = "interrupted" if received[0] == signal.SIGINT else f"ended by {signal.Signals(received[0]).name}"
-        print(f"bsprun: {what}", file=sys.stderr)
+        yield received
     finally:
         for number, handler in kept.items():
             signal.signal(number, handler)
-    return code
+
+
+def _ended_by(number: int) -> str:
+    """Return the message on a signal that has ended bsprun."""
+    what = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+    return f"bsprun: {what}\n"
 
 
 def _attend(child: subprocess.Popen[bytes], desk: Desk | Links) -> int:
@@ -421,7 +437,7 @@ def _attend(child: subprocess.Popen[bytes], desk: Desk | Links) -> int:
     while code is None:
         if isinstance(desk, Links) and desk.lost_hosts:
             end(child)  # MPI may wait for it for minutes
-            return child.wait()
+            return 1
         code = desk.wait(child, GRACE)
         if code is None and (ending.failed or ending.lost):  # nothing that still runs may keep that from being told
             late = time.monotonic() > until

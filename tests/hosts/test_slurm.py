@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import time
+
 import pytest
 from hosts.slurm import SlurmCluster
 
@@ -13,6 +16,15 @@ proc = bsp.process()
 names = proc.allgather(os.uname().nodename)
 if proc.pid == 0:
     print(*names)
+"""
+
+ENDLESS = """\
+import itertools, bsp
+proc = bsp.process()
+for k in itertools.count():
+    proc.sync()
+    if k == 9 and proc.pid == 0:
+        print("under way", flush=True)
 """
 
 
@@ -45,6 +57,27 @@ def test_a_batch_job(allocation: SlurmCluster) -> None:
     done = allocation["h1"].run(["sbatch", "--wait", str(script)])
     assert done.returncode == 0, done.stderr
     assert (allocation.share / "out.txt").read_text() == "h1 h1 h2 h2 h3 h3\n"
+
+
+def test_scancel_ends_a_job_in_one_line_and_leaves_no_folder(allocation: SlurmCluster) -> None:
+    (allocation.share / "program.py").write_text(ENDLESS)
+    script, out = allocation.share / "job.sh", allocation.share / "cancelled.txt"
+    script.write_text(f"#!/bin/bash\n#SBATCH --nodes=3 --ntasks-per-node=2 --output={out}\nbsprun program.py\n")
+    done = allocation["h1"].run(["sbatch", "--parsable", str(script)], check=True)
+    while not (out.exists() and "under way" in out.read_text()):
+        time.sleep(0.05)
+    allocation["h1"].run(["scancel", "--full", done.stdout.strip()], check=True)
+    while allocation["h1"].run(["squeue", "--noheader"]).stdout:
+        time.sleep(0.05)
+    assert len([line for line in out.read_text().splitlines() if line.startswith("bsprun: ")]) <= 1
+    folders = [host.run(["ls", "/tmp"]).stdout.split() for host in allocation.hosts[1:]]
+    assert not [name for name in itertools.chain(*folders) if name.startswith("bsprun-")]
+
+
+def test_a_host_that_is_not_allocated_is_named(allocation: SlurmCluster) -> None:
+    words = ["salloc", "-N2", "--ntasks-per-node=2", "--nodelist=h1,h2", "bsprun", "--hosts", "h1,h3", "program.py"]
+    done = allocation["h1"].run(words)
+    assert "bsprun: error: host h3: it is no node of this Slurm allocation (srun: error: " in done.stderr
 
 
 def test_copies_by_srun_are_refused_in_one_line(allocation: SlurmCluster) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -47,3 +49,18 @@ def test_a_host_that_takes_no_file_is_silent_and_keeps_bsprun_from_nothing(tmp_p
     words = [sys.executable, str(program), str(daemon)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr.splitlines()[-1].startswith("bsp.errors.LaunchError: host badly: is silent (all about them: ")
+
+
+def test_sigterm_while_hosts_are_waited_for_ends_bsprun_in_one_line_and_leaves_no_folder(tmp_path: Path) -> None:
+    called, program = tmp_path / "called", tmp_path / "program.py"
+    os.mkfifo(called)
+    program.touch()
+    reach = f"sh -c 'echo {{host}} > {called}; exec cat' sh"
+    words = ["bsprun", "-p", "2", "--hosts", "h1,h2", "--reach", reach, str(program)]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment) as job:
+        called.read_text()
+        job.send_signal(signal.SIGTERM)
+        said = job.communicate()[1]
+    assert (job.returncode, said) == (143, "bsprun: ended by SIGTERM\n")
+    assert {path.name for path in tmp_path.iterdir()} == {"called", "program.py"}
