@@ -54,6 +54,7 @@ class Keeper:
         """Start the process that agents are forked from, then connect to bsprun."""
         self._number, self._lifeline, self._orphan = settings["keeper"], settings["lifeline"], settings["orphan"]
         self._environment = settings["environment"]
+        self._wrong = _why_not(settings["cwd"], program)  # first: what is forked works in that folder
         self._forks = forks.start(lead(settings, program))  # before ZeroMQ has threads
         self._mesh = Mesh(
             from_secret(settings["secret"]), self._number, network=settings["network"], reign=settings["reign"]
@@ -67,7 +68,6 @@ class Keeper:
         self._channels: dict[tuple[int, int], Wire] = {}  # to the agents
         self._unheard = 0
         self._spot = SpotNotice(settings["leave_when"])
-        self._wrong = _why_not(settings["cwd"], program)
 
     def run(self) -> None:
         """Serve until the job is over, or bsprun is gone."""

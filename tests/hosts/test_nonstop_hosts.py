@@ -286,3 +286,11 @@ def test_a_batch_job_that_slurm_asks_to_end_writes_a_checkpoint(allocation: Any,
     assert done.returncode == 0, done.stderr
     totals = [sum(2 * j for j in range(k + 1)) for k in range(2000)]
     assert first + done.stdout.splitlines() == [f"{k} {float(total)}" for k, total in enumerate(totals)]
+
+
+def test_every_clone_works_in_bspruns_folder(four_hosts: Cluster) -> None:
+    (four_hosts.share / "where.py").write_text("import os, bsp\nprint(bsp.process().pid, os.getcwd())\n")
+    words = ["bsprun", "-p", "4", "-n", "2", "--clones", "2", "--hosts", "h1,h2,h3,h4", "where.py"]
+    done = four_hosts["h1"].run(words)
+    said = "".join(f"{pid} {four_hosts.share}\n" for pid in range(4))
+    assert (done.returncode, done.stdout) == (0, said), done.stderr
