@@ -3,7 +3,8 @@
 The state consists of the process's `bsp.State`, its coarrays, its random generators, its inbox, and the position of its
 text.  Equal states are equal bytes, so clones can compare theirs.  Coarrays and handles inside a State are replaced by
 names, not copied: the process that receives the state (the newcomer) has its own.  Arrays of numbers are kept beside
-the pickle in NumPy's npy format, so that the pickle is small and the arrays can be read without it.
+the pickle in NumPy's npy format, so that the pickle is small and the arrays can be read without it.  An array that lies
+in the memory of another, as a slice does, lies there in the newcomer, too: what is written to one shows in both.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from bsp.coarray import Coarray
 from bsp.engine.recovery import LoopPosition
@@ -78,7 +80,7 @@ def capture(task: Task, place: LoopPosition, into: Segment | None = None) -> Pac
     with task.as_main(), alone():
         try:
             parts = pickled(memory, beside), pickled((values, rest), lambda value: named(value) or beside(value))
-            return Packed(pickle.dumps(parts, 5), *beside.found())
+            return Packed(pickle.dumps((*parts, beside.views()), 5), *beside.found())
         except MemoryError:
             raise
         except Exception as wrong:  # noqa: BLE001 - whatever the pickling of a user's object raises
@@ -158,6 +160,25 @@ class _Beside:
         at = self._positions[id(value)]
         return None if at is None else ("array", at, value.flags.writeable)
 
+    def views(self) -> list[tuple[int, int, int, tuple[int, ...]]]:
+        """Return the arrays that lie in the memory of another: (position, position of the other, offset, strides).
+
+        The list has numbers only, and depends on how arrays lie to each other, not where: equal in all clones.
+        """
+        placed = []
+        for array in self._arrays:
+            position = self._positions[id(array)]
+            if position is not None and array.nbytes:
+                low, high = byte_bounds(array)
+                placed.append((low, -high, not array.flags.forc, position, array))
+        views, begin, end, owner = [], 0, 0, 0
+        for low, high, gaps, position, array in sorted(placed, key=lambda each: each[:4]):
+            if low < end and -high <= end:
+                views.append((position, owner, array.__array_interface__["data"][0] - begin, array.strides))
+            elif not gaps:
+                begin, end, owner = low, -high, position
+        return sorted(views)
+
     def found(self) -> tuple[tuple[str, ...], tuple[bytearray | SegmentPiece, ...]]:
         """Return the names and the bytes of all arrays taken out, in order of position."""
         return tuple(name for name, _ in self._data), tuple(data for _, data in self._data)
@@ -206,8 +227,8 @@ def _parts(path: str, value: Any) -> dict[str, Any]:
 
 def restore(task: Task, place: LoopPosition, data: Packed) -> None:
     """Give a process that has reached a head the state in `data`: coarrays, State, inbox, generators and text."""
-    memory, rest = pickle.loads(data.pickle)
-    arrays = _Arrays(data.arrays)
+    memory, rest, views = pickle.loads(data.pickle)
+    arrays = _Arrays(data.arrays, views)
     with task.as_main(), alone():
         _restore(task, place, _Named(io.BytesIO(memory), task, arrays), _Named(io.BytesIO(rest), task, arrays))
 
@@ -224,6 +245,8 @@ def _restore(task: Task, place: LoopPosition, memory: _Named, rest: _Named) -> N
         for index, kept in enumerate(coarrays):
             known = context.coarrays[index] if index < len(context.coarrays) else None
             coarray = None if kept is None else _coarray(task, context, index, known, *kept)
+            if coarray is not None:
+                rest.arrays.replace(kept[0], coarray.local)
             if index < len(context.coarrays):
                 context.coarrays[index] = coarray
             else:
@@ -263,16 +286,44 @@ def _coarray(
 class _Arrays:
     """The arrays beside a pickle, by position; each is decoded when it is first needed, and then shared."""
 
-    def __init__(self, data: Sequence[Any]) -> None:
+    def __init__(self, data: Sequence[Any], views: Sequence[tuple[int, int, int, tuple[int, ...]]]) -> None:
         self._data = data
+        self._views = {each[0]: each[1:] for each in views}
         self._made: dict[int, np.ndarray] = {}
+        self._memory: dict[int, np.ndarray] = {}  # as bytes, of each array in whose memory others lie
 
     def __call__(self, position: int, writeable: bool) -> np.ndarray:
         """Return the array at a position; the same object each time, as it was one object in the sibling."""
         if position not in self._made:
-            self._made[position] = npy.decode(self._data[position])
-            self._made[position].flags.writeable = writeable
+            made = npy.decode(self._data[position])
+            if position in self._views:
+                owner, offset, strides = self._views[position]
+                made = np.ndarray(made.shape, made.dtype, self._memory_of(owner), offset, strides)
+            made.flags.writeable = writeable
+            self._made[position] = made
         return self._made[position]
+
+    def replace(self, array: np.ndarray, by: np.ndarray) -> None:
+        """Let other arrays lie in the memory of `by`, where they would lie in that of `array`."""
+        for position, made in self._made.items():
+            if made is array and position not in self._views and made.strides == by.strides and by.flags.writeable:
+                self._memory[position] = _bytes_of(by)
+
+    def _memory_of(self, position: int) -> np.ndarray:
+        """Return the memory of an array, writable even if the array itself is not."""
+        if position not in self._memory:
+            if position not in self._made:
+                self._made[position] = npy.decode(self._data[position])
+            made = self._made[position]
+            written, made.flags.writeable = made.flags.writeable, True
+            self._memory[position] = _bytes_of(made)
+            made.flags.writeable = written
+        return self._memory[position]
+
+
+def _bytes_of(array: np.ndarray) -> np.ndarray:
+    """Return the memory of an array without gaps, as an array of bytes."""
+    return array.reshape(-1, order="C" if array.flags.c_contiguous else "F").view(np.uint8)
 
 
 class _Named(pickle.Unpickler):
@@ -281,13 +332,13 @@ class _Named(pickle.Unpickler):
     def __init__(self, data: io.BytesIO, task: Task, arrays: _Arrays) -> None:
         super().__init__(data)
         self._task = task
-        self._arrays = arrays
+        self.arrays = arrays
 
     def persistent_load(self, pid: Any) -> Any:
         """Return the array, coarray, local memory, generator or process handle that a name refers to."""
         kind, *where = pid
         if kind == "array":
-            return self._arrays(*where)
+            return self.arrays(*where)
         if kind == "rng":
             return handle(self._task).rng
         context = self._task.contexts[where[0]]

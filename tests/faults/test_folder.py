@@ -283,14 +283,14 @@ def test_another_jobs_checkpoint_is_refused_with_the_key_and_both_values(tmp_pat
 def test_a_newer_format_and_a_moved_folder_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, 1)
     (tmp_path / name_at(1)).rename(tmp_path / name_at(9))
-    monkeypatch.setattr("bsp.faults.checkpoints.folder.FORMAT", 4)
+    monkeypatch.setattr("bsp.faults.checkpoints.folder.FORMAT", FORMAT + 1)
     write(tmp_path, 5)
     monkeypatch.undo()
     checkpoint, said = last(tmp_path)
     assert checkpoint is None
     assert said == [
         "checkpoint-000009 refused: its manifest.json is that of checkpoint-000001",
-        "checkpoint-000005 refused: it has format 4, and this version reads format 3",
+        f"checkpoint-000005 refused: it has format {FORMAT + 1}, and this version reads format {FORMAT}",
     ]
 
 

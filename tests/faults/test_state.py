@@ -128,3 +128,22 @@ def test_equal_states_are_equal_bytes(captured: list[Packed]) -> None:
     captured.clear()
     bsp.run(main, nprocs=2, check=True)
     assert [pickle.dumps(each, 5) for each in captured] == [pickle.dumps(each, 5) for each in first]
+
+
+def slices(proc: Process) -> Any:
+    flat, table = np.zeros((2, 3), order="F"), proc.coarray(4)
+    kept = bsp.State(last=flat[:, 2], turned=flat.T[::-1], flat=flat, tail=table.local[2:])
+    kept.last.flags.writeable = False
+    for k in proc.rounds(6, kept):
+        kept.flat += proc.allreduce(1.0)
+        kept.turned *= 2
+        kept.tail += k
+    return kept.flat.tolist(), kept.last.tolist(), kept.last.flags.writeable, table.local.tolist()
+
+
+@pytest.mark.parametrize("nprocs", [1, 2])
+def test_a_slice_in_a_state_stays_in_the_memory_of_the_array(nprocs: int) -> None:
+    """What a process that was made again returns is compared with the first pass."""
+    flat = [[126.0 * nprocs] * 3] * 2
+    expected = flat, [126.0 * nprocs] * 2, False, [0.0, 0.0, 15.0, 15.0]
+    assert bsp.run(slices, nprocs=nprocs, check=True) == [expected] * nprocs
