@@ -50,10 +50,9 @@ class NumPyInstead(ModuleType):
             ours = getattr(self._ours, name)
             plain = isinstance(ours, FunctionType) and callable(theirs) and not isinstance(theirs, type)
             return _either(ours, theirs) if plain else ours
-        if theirs is np.ndarray:
-            return _NDArray
-        if theirs is np.random.default_rng:
-            return _default_rng
+        for known, ours in _IN_PLACE_OF:
+            if theirs is known:
+                return ours
         if callable(theirs) and not isinstance(theirs, type):
             return theirs if theirs in OF_NUMPY else _dealing(theirs)
         return getattr(self._theirs, name)
@@ -91,19 +90,28 @@ class _Dealing:
 
 
 def _either(ours: Any, theirs: Any) -> Any:
-    """Return a function of ours that leaves to NumPy ufuncs of numbers, and elements that our arrays do not hold."""
+    """Return a function of ours that leaves to NumPy ufuncs of numbers, open files, and elements we do not hold."""
     of_numbers = isinstance(theirs, np.ufunc)
 
     @functools.wraps(ours)
     def function(*args: Any, **kwargs: Any) -> Any:
         if of_numbers and all(isinstance(each, _NUMBERS) for each in args):
             return theirs(*args, **kwargs)
+        if any(_is_numpys(each) for each in (*args, *kwargs.values())):
+            return _dealing(theirs)(*args, **kwargs)
         try:
             return ours(*args, **kwargs)
         except ElementTypeError:
             return _dealing(theirs)(*args, **kwargs)
 
     return function
+
+
+def _is_numpys(value: Any) -> bool:
+    """Return whether an argument is an open file, or an array of elements that ours do not hold."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind not in KINDS
+    return hasattr(value, "read") or hasattr(value, "write")
 
 
 def _dealing(function: Any) -> Any:
@@ -144,6 +152,27 @@ def _default_rng(seed: Any = None) -> Any:
         number = proc._task.libraries[_UNSEEDED] = proc._task.libraries.get(_UNSEEDED, 0) + 1
         seed = [proc._task.element.seed, number]
     return _dealing(np.random.default_rng)(seed)
+
+
+def _isscalar(element: Any) -> bool:
+    """Return what NumPy does; a number that an array gives is one."""
+    return np.isscalar(element) or (isinstance(element, ba.Array) and not element.ndim)
+
+
+def _nditer(op: Any, flags: Any = None, op_flags: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """Return NumPy's iterator; TypeError if it would write, because what it iterates over are copies."""
+    operands = op if isinstance(op, (list, tuple)) else [op]
+    if any(isinstance(each, ba.Array) for each in operands) and "write" in str(op_flags):
+        raise TypeError(
+            "np.nditer reads a copy of a distributed array, so that what it writes would be lost: write a statement of "
+            "arrays, as x[...] = 2 * x, or assign to x[index] for index in np.ndindex(x.shape)"
+        )
+    return np.nditer(op, flags, op_flags, *args, **kwargs)
+
+
+_IN_PLACE_OF: tuple[tuple[Any, Any], ...] = (
+    (np.ndarray, _NDArray), (np.random.default_rng, _default_rng), (np.isscalar, _isscalar), (np.nditer, _nditer),
+)  # fmt: skip
 
 
 def _seed_alike(seed: int) -> None:

@@ -599,10 +599,43 @@ print(linspace(0, 1, 5), log(2.0), linalg.norm(arange(9.0)))
 print(type(np.log(2.0)).__name__, np.zeros(2, dtype=[("k", int), ("v", float)])["v"])
 """
 
+OPEN_FILES = """
+import io
+import numpy as np
+
+x = np.arange(12.0).reshape(3, 4)
+held = io.BytesIO()
+np.save(held, x)
+held.seek(0)
+print(np.load(held).T, np.loadtxt(io.StringIO("1 2\\n3 4")))
+text = io.StringIO()
+np.savetxt(text, x, fmt="%.1f")
+print(text.getvalue())
+"""
+
+RECORDS = """
+import numpy as np
+
+records = np.array([("b", 2), ("a", 1)], dtype=[("name", "U3"), ("k", int)])
+print(np.sort(records, order="k"), np.sort(records["k"]))
+x = np.arange(4.0)
+print(np.isscalar(x[1]), np.isscalar(x.sum()), np.isscalar(x), [float(v) for v in np.nditer(x)])
+try:
+    with np.nditer(x, op_flags=["readwrite"]) as elements:
+        for v in elements:
+            v[...] = 2 * v
+except TypeError as refused:
+    assert "np.ndindex(x.shape)" in str(refused)
+    x *= 2
+print(x)
+"""
+
 
 @pytest.mark.jobs
 @pytest.mark.parametrize(("p", "n"), [(1, 1), (4, 1), (3, 2)])
-@pytest.mark.parametrize("text", [SCRIPT, OTHER_NAMES], ids=["loops", "other names"])
+@pytest.mark.parametrize(
+    "text", [SCRIPT, OTHER_NAMES, OPEN_FILES, RECORDS], ids=["loops", "other names", "open files", "records"]
+)
 def test_a_script_for_numpy_prints_what_it_always_does(tmp_path: Path, p: int, n: int, text: str) -> None:
     script = tmp_path / "script.py"
     script.write_text(text)
