@@ -3,6 +3,7 @@
 A loop that adds products of elements of int8 or bool to an element of float64 rounds, or wraps, each product, but not
 the sum.  So array statements choose where they run, when dtypes are known, and the sums are told their dtype.
 What a loop makes of Python's integers alone is an integer of Python's, which has no end; so it is here.
+A loop without iterations leaves a number of Python's as it is, so its sum is then Python's 0, and its product 1.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ def kept(old: Any, new: Any) -> Any:
 def is_contraction(old: Any, *factors: Any) -> bool:
     """Return whether sums of products, added to an old value, are those of factors in the dtype of the sum.
 
-    They are if no product of fewer bits would have wrapped.
+    They are if no product of fewer bits would have wrapped.  Sums of nothing are left to `total`.
     """
+    if not hasattr(old, "dtype") and any(0 in getattr(each, "shape", ()) for each in factors):
+        return False
     wanted = dtype_of_sum(old, *factors)
     dtypes = [each.dtype for each in factors if getattr(each, "ndim", 0)]
     if wanted.kind in "fc" and all(each.kind in "fc" for each in dtypes):
@@ -50,20 +53,32 @@ def contraction(module: Any, old: Any, subscripts: str, *factors: Any) -> Any:
     return module.einsum(subscripts, *factors)
 
 
+def _is_of_nothing(old: Any, values: Any, axes: tuple[int, ...]) -> bool:
+    """Return whether a loop changes a number of Python's in no iteration."""
+    return not hasattr(old, "dtype") and values.ndim == len(axes) and 0 in values.shape
+
+
 def total(module: Any, old: Any, values: Any, axes: tuple[int, ...]) -> Any:
     """Return the sum over axes of values that a loop adds to an old one, by the functions of a module."""
+    if _is_of_nothing(old, values, axes):
+        return 0
     return module.sum(values, axis=axes, dtype=dtype_of_sum(old, values))
 
 
 def product(module: Any, old: Any, values: Any, axes: tuple[int, ...]) -> Any:
     """Return the product over axes of values by which a loop multiplies an old one, as `total`."""
+    if _is_of_nothing(old, values, axes):
+        return 1
     return module.prod(values, axis=axes, dtype=dtype_of_sum(old, values))
 
 
 def repeated(old: Any, value: Any, count: int) -> Any:
     """Return the sum of a value that a loop adds to an old one so many times."""
-    if not hasattr(old, "dtype") and not hasattr(value, "dtype"):
-        return value * count
+    if not hasattr(old, "dtype") and not getattr(value, "ndim", 0):
+        if not count:
+            return 0
+        if not hasattr(value, "dtype"):
+            return value * count
     wanted = dtype_of_sum(old, value)
     value = value.astype(wanted) if hasattr(value, "dtype") else wanted.type(value)
     return value * np.asarray(count).astype(wanted)[()]  # in fewer bits the count wraps, as the sums of the loop do

@@ -347,6 +347,7 @@ class Guard:
         which may be counted from the end, both are the same.
     integers : gains descriptions of integers that must have 64 bits (`integers`), by their texts.
     choices : gains the program's choices between values, which must have one type, as an array has one (`reach`).
+    ranges : gains the ranges that must have iterations: a list of nothing becomes an array of float64.
     """
 
     def __init__(self, node: ast.For | None = None) -> None:
@@ -359,6 +360,7 @@ class Guard:
         self.extents: dict[str, tuple[str, int, ast.expr, ast.expr, bool]] = {}
         self.integers: dict[str, ast.expr] = {}
         self.choices: dict[str, ast.expr] = {}
+        self.ranges: list[ast.expr] = []
         self._elements: set[tuple[str, int]] = set()  # arrays, and the number of their indices
         self._numbers: set[tuple[str, int]] = set()  # names, and indices, that have no loop variable
 
@@ -390,7 +392,8 @@ class Guard:
 
     def test(self) -> ast.expr | None:
         """Return the test; None if nothing has to be tested."""
-        if not any((self._elements, self._numbers, self.positions, self.extents, self.integers, self.choices)):
+        if not any((self._elements, self._numbers, self.positions, self.extents, self.integers, self.choices,
+                    self.ranges)):  # fmt: skip
             return None
 
         def paired(uses: set[tuple[str, int]]) -> ast.expr:
@@ -407,5 +410,6 @@ class Guard:
                  for each in (self._written, self._used)]  # fmt: skip
         arguments = [paired(self._elements), paired(self._numbers), *names, reached, integers]
         arguments += self.positions.values()
-        choices = [ast.keyword("choices", ast.Tuple([*self.choices.values()], ast.Load()))] if self.choices else []
-        return ast.Call(ast.Name("_elements", ast.Load()), arguments, choices)
+        others = {"choices": [*self.choices.values()], "ranges": self.ranges}
+        keywords = [ast.keyword(name, ast.Tuple(each, ast.Load())) for name, each in others.items() if each]
+        return ast.Call(ast.Name("_elements", ast.Load()), arguments, keywords)

@@ -62,7 +62,7 @@ def elements(
     arrays: tuple[tuple[Any, int], ...], numbers: tuple[tuple[Any, int], ...], written: tuple[Any, ...],
     used: tuple[Any, ...],
     reached: tuple[tuple[Any, int, int, int, bool], ...], integers: tuple[tuple[int, Any], ...], *positions: Any,
-    choices: tuple[tuple[bool, Callable[[], tuple[Any, ...]]], ...] = (),
+    choices: tuple[tuple[bool, Callable[[], tuple[Any, ...]]], ...] = (), ranges: tuple[range, ...] = (),
 ) -> bool:  # fmt: skip
     """Return whether so many indices of arrays give elements, others are numbers, and positions not negative.
 
@@ -70,9 +70,10 @@ def elements(
     reached : arrays, axes, and the first and last positions there, which must be inside if there are any.
     integers : descriptions of integers that must have 64 bits (`integers.fit`).
     choices : whether a value, of which the loop takes one, is only stored; and a function that returns samples.
+    ranges : those that must have iterations.
     Warns where the loop itself would take a distributed array by its elements.  See `Guard`.
     """
-    if not all(getattr(each, "ndim", -1) == count for each, count in arrays):
+    if not all(ranges) or not all(getattr(each, "ndim", -1) == count for each, count in arrays):
         return False
     if not all(getattr(each, "ndim", count) == count for each, count in numbers) or not fit(integers):
         return False

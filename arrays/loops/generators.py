@@ -25,7 +25,7 @@ class Comprehensions(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> Any:
         """Replace a call of np.array or of a reduction."""
         try:
-            made = arranged(node)
+            made = array = arranged(node)
             if made is None and _has_elements(node):
                 made = reduction(node, [], [])
         except LoopStays as why:
@@ -36,6 +36,10 @@ class Comprehensions(ast.NodeTransformer):
         self._report(node.lineno, True, made)
         guard = Guard()
         guard.add(node.args[0], ())
+        of = node.args[0]
+        while array is not None and isinstance(of, ast.ListComp):
+            guard.ranges.append(copy.deepcopy(of.generators[0].iter))
+            of = of.elt
         reach([], node, guard)
         test = guard.test()
         return made if test is None else ast.copy_location(ast.IfExp(test, made, node), node)

@@ -523,3 +523,40 @@ def test_random_numbers_without_a_seed_are_those_of_one_program(tmp_path: Path) 
         told.add(done.stdout)
     (text,) = told
     assert 120 < int(text.split()[0]) < 190
+
+
+def nothing(x: Any, n: int) -> Any:
+    a, b, c, d = 0, 0, 1, 0
+    for i in range(n):
+        a += x[i]
+    for i in range(n):
+        b -= x[i] * x[i]
+    for i in range(n):
+        c *= x[i]
+    for _ in range(n):
+        d += 0.5
+    return a, b, c, d, sum(x[i] for i in range(n)), sum(x[i] * x[i] for i in range(n))
+
+
+def lists_of_nothing(x: Any, n: int) -> Any:
+    return (
+        np.array([x[i] for i in range(n)]),
+        np.array([2 * i for i in range(n)]),
+        np.array([[x[i] * x[k] for k in range(2)] for i in range(n)]),
+        np.array([[x[k] for i in range(n)] for k in range(2)]),
+    )
+
+
+@pytest.mark.parametrize("n", [0, 2])
+@pytest.mark.parametrize("function", [nothing, lists_of_nothing])
+def test_loops_without_iterations_have_the_types_of_the_loop(function: Callable[..., Any], n: int) -> None:
+    made = parallel(function)
+    assert all(each.parallel for each in made.loops)
+    for nprocs in (1, 3):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", LoopWarning)
+            found = bsp.run(lambda proc: made(np.arange(1, 4, dtype=np.int32), n), nprocs=nprocs)[0]
+        for ours, theirs in zip(found, function(np.arange(1, 4, dtype=np.int32), n), strict=True):
+            assert type(ours) is type(theirs) and np.array_equal(ours, theirs)
+            assert getattr(ours, "dtype", None) == getattr(theirs, "dtype", None)
+            assert getattr(ours, "shape", None) == getattr(theirs, "shape", None)
