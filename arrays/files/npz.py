@@ -207,7 +207,29 @@ def savez_compressed(file: PathLike, *args: ArrayLike, allow_pickle: bool = True
     _saved("savez_compressed", file, args, kwds, True)
 
 
-def load_npz(path: PathLike, grid: Grid = None, process_grid: Grid = None) -> dict[str, Array]:
+class NpzArrays(dict[str, Array]):
+    """The arrays of a .npz archive by name.  It also has `files`, `close` and `with`, as what `numpy.load` returns.
+
+    All arrays are read; no file stays open.
+    """
+
+    @property
+    def files(self) -> list[str]:
+        """Return the names of the arrays."""
+        return list(self)
+
+    def close(self) -> None:
+        """Do nothing: the file is closed."""
+
+    def __enter__(self) -> NpzArrays:
+        """Return the archive."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Do nothing: the file is closed."""
+
+
+def load_npz(path: PathLike, grid: Grid = None, process_grid: Grid = None) -> NpzArrays:
     """Read the arrays of a .npz archive, by name; every array gets the given grid and process_grid.
 
     Cost: one superstep, and one for each array: each process reads its own blocks.  A compressed array is decompressed
@@ -231,7 +253,7 @@ def load_npz(path: PathLike, grid: Grid = None, process_grid: Grid = None) -> di
         return found
 
     members = same_everywhere(call, agreed(call, listed))
-    arrays = {}
+    arrays = NpzArrays()
     for member, plain in members:
         key = member.name.removesuffix(".npy")
         if plain:

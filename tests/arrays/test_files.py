@@ -734,6 +734,14 @@ def test_archives_of_numpy_are_read_and_equal_arrays_are_equal_files(tmp_path: P
     assert (tmp_path / "1.npz").read_bytes() == (tmp_path / "3.npz").read_bytes()
 
 
+def test_an_archive_is_used_as_numpys_is(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", **ARCHIVED)
+    with np.load(tmp_path / "x.npz") as theirs, ba.load(tmp_path / "x.npz") as ours:
+        assert ours.files == theirs.files and list(ours) == list(theirs)
+    ours.close()
+    np.testing.assert_array_equal(ours["a"].compute(), ARCHIVED["a"])
+
+
 @pytest.mark.parametrize("nprocs", [1, 3])
 def test_a_grid_that_does_not_fit_is_told_as_elsewhere(nprocs: int, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((4, 3)))
