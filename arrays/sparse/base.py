@@ -229,7 +229,8 @@ class SparseBase:
         return self._sum_with(other, lambda a, b: a - b, "-")
 
     def __rsub__(self, other: Any) -> Any:
-        return -self + other
+        found = self._sum_with(other, lambda a, b: b - a, "-")
+        return -self if found is self else found  # 0 - self
 
     def _sum_with(self, other: Any, call: Callable[[Any, Any], Any], sign: str) -> Any:
         if isinstance(other, SparseBase) or scipy.sparse.issparse(other):

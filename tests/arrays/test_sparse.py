@@ -438,3 +438,16 @@ def test_a_whole_matrix_that_differs_between_processes_is_refused(change: str) -
 
     with pytest.raises(bsp.SyncMismatch, match="give the same values to its arrays before"):
         bsp.run(main, nprocs=3)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.uint64])
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_a_sparse_array_is_subtracted_in_the_type_of_the_result(dtype: Any, nprocs: int) -> None:
+    W, D = matrix(0, 5, 4, 0.6).astype(dtype), np.arange(20.0).reshape(5, 4).astype(np.int16)
+
+    def main(proc: bsp.Process) -> None:
+        for A, wanted in ((sparse.from_scipy(W), D - W.toarray()), (sparse.from_scipy(W.T).T, D - W.toarray())):
+            same(D - A, wanted)
+            same(D - A.tocoo(), wanted)
+
+    bsp.run(main, nprocs=nprocs)
