@@ -300,6 +300,8 @@ class SparseBase:
 
     def mean(self, axis: Axes = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
         """Return the mean of all elements, zeros included, or along one axis or several.  Lazy; the result is dense."""
+        if dtype is None and self.dtype.kind in "biu":
+            dtype = np.float64  # sums of integers may not fit
         return self.sum(axis, dtype) / prod(self.shape[each] for each in self._reduced(axis, out))
 
     def count_nonzero(self, axis: Axes = None) -> Array:

@@ -451,3 +451,15 @@ def test_a_sparse_array_is_subtracted_in_the_type_of_the_result(dtype: Any, npro
             same(D - A.tocoo(), wanted)
 
     bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_means_of_integers_do_not_overflow(nprocs: int) -> None:
+    D = np.full((3, 3), np.iinfo(np.int64).max) * np.eye(3, dtype=np.int64)[[0, 0, 1]]
+
+    def main(proc: bsp.Process) -> None:
+        for A in (sparse.from_scipy(D), sparse.from_scipy(D).tocoo()):
+            for axis in (None, 0, 1):
+                same(A.mean(axis), D.mean(axis))
+
+    bsp.run(main, nprocs=nprocs)
