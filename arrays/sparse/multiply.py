@@ -23,7 +23,7 @@ from bsp.arrays.errors import ArrayError
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.sparse.array import ScipyMatrix, SparseArray, of_rows
 from bsp.arrays.sparse.creation import as_sparse, of_triples, redealt
-from bsp.arrays.sparse.pattern import Pattern
+from bsp.arrays.sparse.pattern import Bounds, Pattern
 from bsp.arrays.sparse.semirings import PLAIN, Semiring, csr, product_of
 from bsp.arrays.typing import ArrayLike, Scalar
 
@@ -57,15 +57,28 @@ def multiplied(a: SparseArray, b: SparseArray, semiring: Semiring = PLAIN) -> Sp
     """Return a @ b in a semiring.  Collective."""
     if a.shape[1] != b.shape[0]:
         raise ArrayError(f"@: shapes {a.shape} and {b.shape} do not fit")
-    if b._flipped:
-        if a._flipped:
-            return multiplied(b.T, a.T, semiring.turned()).T
-        b = b.tocsr()
-    here, outline = world(), a._pattern.outline
-    shared = outline.rows if a._flipped else outline.columns
-    if b._pattern.outline.rows != shared:
-        b = redealt(b, shared, b._pattern.outline.columns)
-    return _outer(here, a, b, semiring) if a._flipped else _by_rows(here, a, b, semiring)
+    if b._flipped and a._flipped:
+        return multiplied(b.T, a.T, semiring.turned()).T
+    outline = a._pattern.outline
+    b = _by_rows_as(b, outline.rows if a._flipped else outline.columns)
+    return _outer(world(), a, b, semiring) if a._flipped else _by_rows(world(), a, b, semiring)
+
+
+def rows_at(places: SparseArray, b: SparseArray) -> SparseArray:
+    """Return the rows of b at the places of the entries of an array with one entry in each row.  Collective.
+
+    They are copied: a product with ones would make NaN of the other part of an infinite complex number.
+    """
+    pattern = places._pattern
+    b = _by_rows_as(b, pattern.outline.columns)
+    found = _stacked(world(), pattern, b)[pattern.compact]
+    return of_rows(found, pattern.outline.rows, b._pattern.outline.columns)
+
+
+def _by_rows_as(b: SparseArray, bounds: Bounds) -> SparseArray:
+    """Return an array stored by rows, which are dealt by `bounds`."""
+    b = b.tocsr() if b._flipped else b
+    return b if b._pattern.outline.rows == bounds else redealt(b, bounds, b._pattern.outline.columns)
 
 
 def _by_rows(here: World, a: SparseArray, b: SparseArray, semiring: Semiring) -> SparseArray:

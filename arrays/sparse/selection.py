@@ -17,7 +17,7 @@ from bsp.arrays.execution.world import world
 from bsp.arrays.sparse.array import SparseArray, of_rows
 from bsp.arrays.sparse.creation import columns_like, of_function, of_triples
 from bsp.arrays.sparse.indices import positions_of
-from bsp.arrays.sparse.multiply import multiplied
+from bsp.arrays.sparse.multiply import rows_at
 from bsp.arrays.sparse.pattern import even
 
 _ALL = slice(None)
@@ -113,7 +113,7 @@ def _rows(a: SparseArray, key: Any) -> SparseArray:
     if (np.diff(chosen) > 0).all():
         return _kept_columns(a.T, chosen).T if a._flipped else _kept_rows(a, chosen)
     ones = of_function((len(chosen), length), lambda low, high: _ones(chosen[low:high], length, a.dtype))
-    return multiplied(ones, a)
+    return rows_at(ones, a)
 
 
 def _ones(at: np.ndarray, length: int, dtype: Any) -> Any:

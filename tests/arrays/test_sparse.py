@@ -463,3 +463,18 @@ def test_means_of_integers_do_not_overflow(nprocs: int) -> None:
                 same(A.mean(axis), D.mean(axis))
 
     bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_positions_take_complex_numbers_with_infinite_parts_as_they_are(nprocs: int) -> None:
+    D = np.diag(np.array([np.inf, -np.inf, 1, 0, np.nan]) + 0j)
+    D.imag[np.diag_indices(5)] = [-1, 2, np.inf, np.nan, 0]
+    at = [3, 0, 0, -1, 2, 1]
+
+    def main(proc: bsp.Process) -> None:
+        for A in (sparse.from_scipy(D), sparse.from_scipy(D.T).T):
+            same(A[at], D[at])
+            same(A[:, at], D[:, at])
+            same(A[::-2], D[::-2])
+
+    bsp.run(main, nprocs=nprocs)
