@@ -50,6 +50,8 @@ class Transform:
     def call(self, lines: np.ndarray) -> np.ndarray:
         """Return the transforms of lines, which are along the last axis."""
         found: np.ndarray = self._function(lines, n=self._n, axis=-1, norm=self._norm)
+        if not lines.shape[-1]:
+            found[...] = 0  # NumPy leaves real results of no elements as the memory was
         return found
 
 

@@ -876,3 +876,15 @@ def test_transforms_along_an_axis_that_is_not_cut_move_nothing() -> None:
         return cost.H
 
     assert bsp.run(main, nprocs=3) == [0] * 3
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+@pytest.mark.parametrize("shape", [(0,), (3, 0)])
+def test_real_transforms_of_no_elements_are_zeros(shape: tuple[int, ...], nprocs: int) -> None:
+    def main(proc: bsp.Process) -> None:
+        for transform in (ba.fft.irfft, ba.fft.hfft):
+            np.ones((*shape[:-1], 5))  # freed memory, which NumPy's transforms of nothing are made of
+            found = transform(ba.zeros(shape), n=5).compute()
+            np.testing.assert_array_equal(found, np.zeros((*shape[:-1], 5)))
+
+    bsp.run(main, nprocs=nprocs)
