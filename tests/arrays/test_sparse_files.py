@@ -486,3 +486,24 @@ def test_mistakes_in_files_of_coordinates_have_their_places(tmp_path: Path, npro
     np.savez(npz, coords=np.zeros((2, 4), int), data=np.ones(4), shape=np.array([2, 2, 2]), format=np.array(b"coo"))
     message = "not integers of shape (3, 4)"
     assert message in told(FormatError, lambda: sparse.read_npz(npz), nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_unsigned_integers_are_written_and_read_as_scipy_does(tmp_path: Path, nprocs: int) -> None:
+    W = np.array([[0, 2**64 - 1], [2**63, 0], [7, 0]], np.uint64)
+    scipy.io.mmwrite(tmp_path / "theirs.mtx", ss.coo_array(W))
+
+    def main(proc: bsp.Process) -> list[Any]:
+        sparse.write_mtx(tmp_path / "ours.mtx", sparse.from_scipy(W))
+        return [sparse.read_mtx(tmp_path / name).compute().toarray() for name in ("ours.mtx", "theirs.mtx")]
+
+    ours = bsp.run(main, nprocs=nprocs)[0]
+    for found in [scipy.io.mmread(tmp_path / "ours.mtx").toarray(), *ours]:
+        np.testing.assert_array_equal(found, W)
+        assert found.dtype == np.uint64
+
+
+def test_a_size_that_no_integer_holds_is_a_mistake_in_the_head(tmp_path: Path) -> None:
+    path = tmp_path / "a.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate real general\n99999999999999999999 2 1\n1 1 1\n")
+    assert "line 2: sizes are at most 9223372036854775807" in told(FormatError, lambda: sparse.read_mtx(path), 2)

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 _DIGITS, _LOWER = b"0123456789", bytes.maketrans(b"E", b"e")
 _EMPTY = (b"  ", b" \n", b"\n ")  # around a number that is not there
 _WRONG = (b"..", b"ee", b"e.", b"e-e", b"e-.", b"e+e", b"e+.")  # never among the marks of numbers
-_MARKS = {"pattern": b" \n", "integer": b" \n-", "real": b" \n-+.e", "complex": b" \n-+.e"}
+_MARKS = {"pattern": b" \n", "integer": b" \n-", "unsigned-integer": b" \n", "real": b" \n-+.e", "complex": b" \n-+.e"}
 
 
 class Entries(NamedTuple):

@@ -21,7 +21,10 @@ from bsp.arrays.sparse.files.market_lines import Entries, entries_of
 from bsp.arrays.sparse.files.tables import check_fits, indices_of, pieces, table_of
 from bsp.declared import declares
 
-_FIELDS = {"real": (3, float), "integer": (3, np.int64), "complex": (4, float), "pattern": (2, np.int64)}
+_FIELDS = {
+    "real": (3, float), "integer": (3, np.int64), "unsigned-integer": (3, np.uint64), "complex": (4, float),
+    "pattern": (2, np.int64),
+}  # fmt: skip
 _SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
 
 
@@ -37,7 +40,7 @@ class MarketHeader(NamedTuple):
     @property
     def dtype(self) -> np.dtype[Any]:
         """The element type of the array, which is that of scipy.io.mmread."""
-        return np.dtype({"integer": np.int64, "complex": complex}.get(self.field, float))
+        return np.dtype({"integer": np.int64, "unsigned-integer": np.uint64, "complex": complex}.get(self.field, float))
 
 
 def _market(file: BinaryIO) -> tuple[MarketHeader, int, bytes]:
@@ -57,6 +60,8 @@ def _market(file: BinaryIO) -> tuple[MarketHeader, int, bytes]:
             raise ValueError("it ends before the line of its sizes")
     if len(sizes) != 3 or not all(each.isdigit() for each in sizes):
         raise ValueError(f"line {len(head)}: three sizes, rows, columns and entries, not {head[-1][:40]!r}")
+    if max(map(int, sizes)) > np.iinfo(np.int64).max:
+        raise ValueError(f"line {len(head)}: sizes are at most {np.iinfo(np.int64).max}, not {head[-1][:60]!r}")
     found = MarketHeader(words[3], words[4], *map(int, sizes))
     if found.symmetry != "general" and found.rows != found.columns:
         raise ValueError(f"line {len(head)}: a {found.symmetry} matrix of {found.rows} rows, {found.columns} columns")
@@ -74,8 +79,8 @@ def read_mtx(path: PathLike, *, bounds: Sequence[int] | None = None) -> SparseAr
     """Read a Matrix Market file in coordinate format, also compressed (.gz, .bz2, .xz).  Collective.
 
     bounds : of the processes' rows, as in `from_coo`.
-    Matrices are real, integer, complex or patterns, whose entries become 1.0; symmetric, skew-symmetric and Hermitian
-    ones get the entries of the other triangle.  Duplicates are summed.
+    Matrices are real, integer, unsigned-integer (scipy's for uint64), complex, or patterns, whose entries become 1.0;
+    symmetric, skew-symmetric and Hermitian ones get the entries of the other triangle.  Duplicates are summed.
     Cost: two supersteps to read and to agree on it, and those of `from_coo`; see `lines_of` for compressed text.
     Raises NoSuchFile, FileError, FormatError with the line; PlanTooLarge, before any entry is read, if the processes'
     shares of the entries do not fit in their memory.
@@ -143,7 +148,7 @@ def write_mtx(path: PathLike, a: SparseArray, *, comment: str = "") -> None:
     Raises FileError on every process if one could not write; nothing is left behind.
     """
     name = path_of(path, "write_mtx")
-    field = {"f": "real", "c": "complex"}.get(a.dtype.kind, "integer")
+    field = "unsigned-integer" if a.dtype == np.uint64 else {"f": "real", "c": "complex"}.get(a.dtype.kind, "integer")
     head = f"%%MatrixMarket matrix coordinate {field} general\n"
     head += "".join(f"%{line}\n" for line in comment.splitlines()) + f"{a.shape[0]} {a.shape[1]} {a.nnz}\n"
     first, entries = head.encode() * (world().pid == 0), a.triples()
