@@ -112,7 +112,11 @@ def _places(wanted: Sequence[int | str] | None, width: int, names: tuple[str, ..
         if isinstance(each, str):
             if each not in names:
                 raise ValueError(f"usecols: there is no column {each!r}; there are {', '.join(names)}")
-            found.append(names.index(each))
+            places = [place for place, name in enumerate(names) if name == each]
+            if len(places) > 1:
+                numbered = ", ".join(map(str, places))
+                raise ValueError(f"usecols: {len(places)} columns are named {each!r}: choose by number, {numbered}")
+            found += places
         elif -width <= each < width:
             found.append(int(each) % width)
         else:

@@ -378,6 +378,10 @@ def test_columns_are_chosen_by_number_and_name_and_others_may_be_text(tmp_path: 
     assert call(usecols=[1], skiprows=2, header=False) == [[3], [5]]
     assert "no column 'z'; there are name, x, y" in told(FormatError, lambda: ba.read_csv(path, usecols="z"), nprocs)
     assert "no column 7; there are 3" in told(FormatError, lambda: ba.read_csv(path, usecols=7), nprocs)
+    twice = tmp_path / "twice.csv"
+    twice.write_text("x,y,x\n1,2,3\n")
+    message = "usecols: 2 columns are named 'x': choose by number, 0, 2"
+    assert message in told(FormatError, lambda: ba.read_csv(twice, usecols="x"), nprocs)
 
 
 @pytest.mark.parametrize("delimiter, text", [
