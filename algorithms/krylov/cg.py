@@ -42,7 +42,7 @@ from bsp.arrays import Array
 from bsp.arrays.procedures import world
 from bsp.arrays.typing import ArrayLike
 
-_FRESH = 1e-7  # when a norm has fallen to this part, pipelined recursions have about half of their digits left
+_FRESH = 7.0  # times the root of the precision: a norm that has fallen to this part; half of the digits are left
 _MORE, _MORE_PLAIN = 8.0, 4.0  # operations for each row that a pipelined iteration has more, with M and without
 _FEWER = 2.0  # operations for each row that a standard iteration has fewer
 
@@ -92,6 +92,7 @@ def cg(
     limit = limit_of(max(rtol * norm_of(*reals(bb)), atol), maxiter, "cg")
     state.fresh = norm_of(state.rr)  # the norm when r was computed from x last
     state.good = state.fresh <= limit
+    fallen = _FRESH * float(np.sqrt(np.finfo(x.dtype).eps))
     for _ in here.proc.rounds(0 if state.good or not np.isfinite(state.fresh) else steps, state):
         if not advance(matrix, apply, state):
             break  # A or M is not definite, or has a NaN
@@ -99,7 +100,7 @@ def cg(
         if callback is not None:
             callback(state.x)
         norm, before = norm_of(state.rr), state.fresh
-        if norm <= limit or (variant == "pipelined" and norm <= _FRESH * before):
+        if norm <= limit or (variant == "pipelined" and norm <= fallen * before):
             replace(matrix, right, state)
             begin(matrix, apply, state)
             state.fresh = norm_of(state.rr)

@@ -102,6 +102,8 @@ def eigsh(
     limit = limit_of(0.0, maxiter, "eigsh")
     for _ in world().proc.rounds(10 * n if maxiter is None else int(maxiter), state):
         basis, small = _grown(matrix, count, state, rng)
+        if not np.isfinite(small).all():
+            raise ArrayError("eigsh: A or v0 has a NaN or an infinity, or A @ v overflows")
         values, vectors = np.linalg.eigh(small)
         left = state.norm * abs(vectors[-1])
         good = left <= np.maximum(tol * abs(values), _ROUNDING * abs(values).max(initial=0.0))

@@ -175,8 +175,10 @@ def reals(*sums: Array) -> list[float]:
 def limit_of(limit: float, maxiter: int | None, name: str) -> float:
     """Return a limit of norms; in a run without values one that no norm reaches, so that `maxiter` rounds are priced.
 
-    Raises ValueError if `maxiter` is not given there.
+    Raises ValueError if `maxiter` is not given there, or if the limit is negative.
     """
+    if limit < 0:
+        raise ValueError(f"{name}: a limit of norms, rtol or atol, is negative; 0 goes on as long as it helps")
     if not world().abstract:
         return limit
     if maxiter is None:

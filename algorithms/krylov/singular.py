@@ -72,6 +72,8 @@ def svds(
     state = bsp.State(columns=columns, u=None, s=np.zeros(count), v=None, good=False)
     for _ in world().proc.rounds(rounds, state):
         rows, small = _orthonormal(back @ state.columns)
+        if not np.isfinite(small).all():
+            raise ArrayError("svds: A has a NaN or an infinity, or A @ v overflows")
         left, s, right = np.linalg.svd(small.conj().T)  # A is nearly columns · smallᴴ · rowsᴴ
         u = state.columns @ ba.asarray(left[:, :k].copy())
         v = rows @ ba.asarray(right[:k].conj().T.copy())

@@ -108,6 +108,23 @@ def test_cg_solves_definite_systems(nprocs: int, kind: type, variant: str) -> No
 
 
 @pytest.mark.parametrize("variant", ["standard", "classic", "pipelined"])
+@pytest.mark.parametrize("kind", [np.float32, np.complex64])
+def test_cg_converges_in_single_precision(kind: Any, variant: str) -> None:
+    """Recursions that drift are begun anew while half of the digits are left, of those that the type has."""
+    rng = np.random.default_rng(1)
+    half = rng.normal(size=(20, 20)) + (1j * rng.normal(size=(20, 20)) if kind is np.complex64 else 0)
+    W, b = (half @ half.conj().T + 2 * np.eye(20)).astype(kind), rng.normal(size=20).astype(kind)
+
+    def main(proc: bsp.Process) -> Any:
+        x, info = krylov.cg(ba.asarray(W), b, variant=variant)
+        return x.compute(), info
+
+    x, info = bsp.run(main, nprocs=2)[0]
+    assert info == 0 and x.dtype == kind
+    assert residual(W, x, b) <= 2e-5
+
+
+@pytest.mark.parametrize("variant", ["standard", "classic", "pipelined"])
 def test_cg_takes_scipys_steps(variant: str) -> None:
     """The same iterates, up to rounding, and as many; the callback sees each of them."""
     W, b = mesh(9, 8), vector(72)
@@ -266,6 +283,9 @@ def test_mistakes_are_told(nprocs: int) -> None:
             (lambda: krylov.cg(np.ones(5), np.ones(5)), "no matrix"),
             (lambda: krylov.cg(A, np.ones(5), x0=np.ones(6)), r"x0 of shape \(6,\)"),
             (lambda: krylov.cg(A, np.ones(5), variant="fast"), "one of auto, standard, classic, pipelined"),
+            (lambda: krylov.minres(A, np.ones(5), rtol=-1.0), "minres: a limit of norms, rtol or atol, is negative"),
+            (lambda: krylov.eigsh(A * np.nan, 2), "eigsh: A or v0 has a NaN"),
+            (lambda: krylov.svds(A * np.inf, 2), "svds: A has a NaN"),
             (lambda: krylov.cg(A, np.ones(5), M=3), "an operator or a function"),
             (lambda: krylov.LinearOperator((5, 5), lambda x: x).T, "no rmatvec"),
             (lambda: npb.matrix("Z"), "one of S, W, A, B, C"),
