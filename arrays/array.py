@@ -207,6 +207,8 @@ class Array:
         """Return what to use for a method that this class does not have, if there is such a thing."""
         if name in ("to_numpy", "numpy", "values", "toarray", "asnumpy", "get"):
             return "compute(), a NumPy array on every process"
+        if name in ("base", "byteswap", "ctypes", "data", "dump", "dumps", "flags", "setflags", "strides"):
+            return f"compute().{name}: the blocks of an array lie in the memory of several processes"
         from bsp import arrays
 
         return f"ba.{name}(x)" if name in vars(arrays)["__all__"] else None

@@ -237,7 +237,9 @@ def test_names_of_mpi_lead_to_those_of_a_process(name: str, instead: str | None)
 
 
 @pytest.mark.solo
-@pytest.mark.parametrize(("name", "instead"), [("to_numpy", r"compute\(\), .*"), ("median", r"ba\.median\(x\)")])
+@pytest.mark.parametrize(("name", "instead"), [
+    ("to_numpy", r"compute\(\), .*"), ("median", r"ba\.median\(x\)"), ("strides", r"compute\(\)\.strides: .*"),
+])  # fmt: skip
 def test_methods_that_arrays_lack_lead_to_what_computes_the_same(name: str, instead: str) -> None:
     import bsp.arrays as ba
 
