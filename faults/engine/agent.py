@@ -259,11 +259,7 @@ class Agent:
 
     def _from_forks(self) -> None:
         """Handle messages of the fork server."""
-        try:
-            messages = self._forks.read()
-        except Closed:
-            _end_by_force("the fork server is gone")
-        for message in messages:
+        for message in self._forks.read():
             if isinstance(message, WorkerStarted):
                 worker = self._workers.get(message.life)
                 if worker is not None:
@@ -287,9 +283,7 @@ class Agent:
         self._workers[effect.life] = worker
         self._by_descriptor[worker.wire.fileno()] = worker
         self._poller.register(worker.wire.fileno(), zmq.POLLIN)
-        self._forks.send(Fork(effect.bundle, effect.life, self.element, effect.bundle not in self._began))
-        socket.send_fds(self._forks.end, [b"f"], [its.fileno()])
-        its.close()
+        forks.ask(self._forks, Fork(effect.bundle, effect.life, self.element, effect.bundle not in self._began), its)
         self._began.add(effect.bundle)
 
     def _stop_worker(self, bundle: int) -> None:
@@ -496,6 +490,8 @@ def lead(job: dict[str, Any], program: list[str]) -> Callable[[socket.socket, Fo
         leave_when_asked()
         try:
             Agent(job, program, Wire(channel)).run()
+        except Closed:
+            _end_by_force("the fork server or the keeper is gone")
         except BaseException:  # noqa: BLE001 - whatever failed, this element is lost
             traceback.print_exc()
             sys.stderr.flush()

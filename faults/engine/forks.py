@@ -78,6 +78,16 @@ def start(work: Callable[[socket.socket, Fork], None]) -> Wire:
     return Wire(mine)
 
 
+def ask(server: Wire, asked: Fork, channel: socket.socket) -> None:
+    """Ask a server for a worker, and give up its end of its channel; raise Closed if the server is gone."""
+    with channel:
+        server.send(asked)
+        try:
+            socket.send_fds(server.end, [b"f"], [channel.fileno()])
+        except OSError as wrong:
+            raise Closed(str(wrong)) from None
+
+
 def _stay(number: int, frame: object) -> None:
     """Do nothing on a signal; a program that is started from here has its default again."""
 

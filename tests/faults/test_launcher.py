@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,6 +20,8 @@ import psutil
 import pytest
 
 from bsp.faults.bsprun import crew
+from bsp.faults.carrier.wire import Wire
+from bsp.faults.engine import agent, forks
 from bsp.faults.protocol.messages import Limits
 from bsp.hosts.listing import Host
 
@@ -246,3 +249,23 @@ def _runs(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def test_an_agent_whose_fork_server_has_ended_ends_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also where it notices this only as it asks for a worker."""
+
+    def run(self: agent.Agent) -> None:
+        forks.ask(Wire(server), forks.Fork(0, 0, 0, True), socket.socket())
+
+    ended = list[str]()
+    monkeypatch.setattr(agent.Agent, "__init__", lambda self, *settings: None)
+    monkeypatch.setattr(agent.Agent, "run", run)
+    monkeypatch.setattr(agent, "_end_by_force", ended.append)
+    monkeypatch.setattr(agent, "leave_when_asked", lambda: None)
+    monkeypatch.setattr(agent.signal, "signal", lambda number, handler: None)
+    with socket.socket() as server:
+        agent.lead({}, [])(server, forks.Fork(0, 0, 0, True))
+    assert ended == ["the fork server or the keeper is gone"]
+    assert capfd.readouterr().err == ""
