@@ -65,6 +65,19 @@ def descendants(pid: int | None = None) -> list[psutil.Process]:
     return found
 
 
+def kill_session(number: int) -> None:
+    """End all processes of a session but its leader, whose process id is the session's number."""
+    kill([each for each in psutil.process_iter() if each.pid != number and _session(each.pid) == number])
+
+
+def _session(pid: int) -> int:
+    """Return the session that a process belongs to; -1 if it has ended, or is hidden from us."""
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return -1
+
+
 def kill(family: Sequence[psutil.Process]) -> None:
     """End processes, and wait until they are over; a zombie is: a container's first process may collect none."""
 

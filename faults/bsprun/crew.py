@@ -37,7 +37,7 @@ from bsp.host import die_with_parent
 from bsp.hosts.daemon import NAMES_OF_A_HOST, PREFIXES_OF_A_HOST
 from bsp.hosts.launcher import reaching, why_not_started
 from bsp.hosts.listing import Host, is_here
-from bsp.hosts.processes import GRACE
+from bsp.hosts.processes import GRACE, kill_session
 
 _BOOTSTRAP = (sys.executable, "-m", "bsp.faults.engine.bootstrap")
 _ANSWER = 12.0  # seconds for a keeper on another host to answer
@@ -463,6 +463,8 @@ class Crew:
                 later.again_after = min(2 * link.again_after, _REVIVE[1])
             return
         if link.process is not None and link.process.poll() is not None:
+            if link.here:
+                kill_session(link.process.pid)  # what programs have started and left; at once: the number may be reused
             self._lose(link, "has ended")
             return
         if link.kept is None:
@@ -624,6 +626,8 @@ class Crew:
             if link.process.poll() is None:
                 link.process.kill()
                 link.process.wait()
+                if link.here:
+                    kill_session(link.process.pid)
             for pipe in (link.process.stdin, link.process.stderr):
                 if pipe is not None:
                     with contextlib.suppress(OSError):

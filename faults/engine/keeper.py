@@ -18,7 +18,6 @@ import sys
 import time
 from typing import Any
 
-import psutil
 import zmq
 
 from bsp.faults.carrier.job_key import from_secret
@@ -40,7 +39,7 @@ from bsp.faults.engine.forks import Fork, Over, Signal, WorkerStarted, how_ended
 from bsp.faults.engine.spot_notice import SpotNotice
 from bsp.host import allow_many_files, die_with_parent
 from bsp.hosts.daemon import facts
-from bsp.hosts.processes import kill
+from bsp.hosts.processes import kill_session
 
 _BEAT = 0.25  # seconds between reports
 _UNHEARD = 40  # reports without a word from bsprun, after which a keeper ends at the earliest
@@ -129,19 +128,14 @@ class Keeper:
         """Fork an agent, and give it its settings."""
         term, element = key
         mine, its = socket.socketpair()
-        self._forks.send(Fork(element, _life(term, element), element, True))
-        socket.send_fds(self._forks.end, [b"f"], [its.fileno()])
-        its.close()
+        forks.ask(self._forks, Fork(element, _life(term, element), element, True), its)
         self._channels[key] = Wire(mine)
         self._channels[key].send((settings, term, element, self._mesh.reign, self._bsprun, self._mesh.address.network))
         self._running[key] = 0
 
     def _from_forks(self) -> bool:
         """Handle agents that have started or ended."""
-        try:
-            messages = self._forks.read()
-        except Closed:
-            os._exit(1)
+        messages = self._forks.read()
         for message in messages:
             key = divmod(message.life, _TERM)
             if isinstance(message, WorkerStarted):
@@ -179,24 +173,17 @@ class Keeper:
 
     def end(self) -> None:
         """End all agents, and what programs have started and left, and wait until they are gone."""
-        for term, element in self._running:
-            self._forks.send(Signal(_life(term, element), signal.SIGKILL))
-        until = time.monotonic() + 2.0
-        selector = selectors.DefaultSelector()
-        selector.register(self._forks, selectors.EVENT_READ)
-        while self._running and time.monotonic() < until:
-            if selector.select(0.1):
-                self._from_forks()
+        with contextlib.suppress(Closed):  # without the fork server there are no agents
+            for term, element in self._running:
+                self._forks.send(Signal(_life(term, element), signal.SIGKILL))
+            until = time.monotonic() + 2.0
+            selector = selectors.DefaultSelector()
+            selector.register(self._forks, selectors.EVENT_READ)
+            while self._running and time.monotonic() < until:
+                if selector.select(0.1):
+                    self._from_forks()
         if os.getsid(0) == os.getpid():  # the session is the job's: bsprun, or a login, has begun it for this keeper
-            kill([process for process in psutil.process_iter() if _session(process.pid) == os.getpid() != process.pid])
-
-
-def _session(pid: int) -> int:
-    """Return the session that a process belongs to; -1 if it has ended, or is hidden from us."""
-    try:
-        return os.getsid(pid)
-    except OSError:
-        return -1
+            kill_session(os.getpid())
 
 
 _TERM = 1 << 32
@@ -247,11 +234,14 @@ def main() -> None:
     _find_bsprun(settings)
     allow_many_files()
     keeper = Keeper(settings, sys.argv[2:])
+    status = 0
     try:
         keeper.run()
+    except Closed:  # the fork server is gone
+        status = 1
     finally:
         keeper.end()
-        os._exit(0)
+        os._exit(status)
 
 
 if __name__ == "__main__":

@@ -194,6 +194,28 @@ for k in proc.rounds(5):
     assert not [pid for pid in started if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"]
 
 
+@pytest.mark.parametrize("above", [2, 3], ids=["what agents are forked from", "the keeper"])
+def test_programs_that_clones_have_started_end_with_the_keeper(tmp_path: Path, above: int) -> None:
+    """The worker's parents: what it is forked from, its agent, what that is forked from, the keeper."""
+    program = f"""
+import subprocess, psutil
+null = subprocess.DEVNULL
+child = subprocess.Popen(["sleep", "600"], stdout=null, stderr=null)
+open(str(child.pid), "w").close()
+proc.sync()
+if proc.pid == 0:
+    psutil.Process().parents()[{above}].kill()
+while True:
+    proc.sync()
+"""
+    done = ended(tmp_path, program, "--clones 2")
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+    started = [int(path.name) for path in tmp_path.iterdir() if path.name.isdecimal()]
+    assert len(started) >= 2  # the other clones may not have come so far
+    assert not [pid for pid in started if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"]
+
+
 def test_a_call_of_os_exit_is_named_once_under_clones(tmp_path: Path) -> None:
     program = (
         "import os\nif not os.fork(): os._exit(4)\nos.wait()\nproc.sync()\nif proc.pid: os._exit(5)\nproc.sync()\n"
