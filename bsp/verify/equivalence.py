@@ -113,6 +113,8 @@ def equivalent(
         raise ValueError(f"equivalent: {count} arguments, {len(given)} distributions, {len(forms)} shapes")
     for each in dict.fromkeys([*given, by]):
         lawful(each)
+    if orders < 0:
+        raise ValueError(f"equivalent: orders={orders}: 0 or more other orders of turns and arrivals")
     names = list(dict.fromkeys(name for form in forms for name in form if isinstance(name, str))) or ["n"]
     lengths = sizes if isinstance(sizes, Mapping) else dict.fromkeys(names, SIZES if sizes is None else sizes)
     cases = ordered({name: list(each) for name, each in lengths.items()}, list(nprocs), assume)

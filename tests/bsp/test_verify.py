@@ -259,6 +259,11 @@ def test_a_check_of_no_cases_is_refused(options: dict[str, Any], text: str) -> N
         verify.equivalent(wrong, lambda x: x, **options)
 
 
+def test_a_negative_number_of_orders_is_refused() -> None:
+    with pytest.raises(ValueError, match="equivalent: orders=-1: 0 or more other orders"):
+        verify.equivalent(lambda proc, x: x, lambda x: x, orders=-1)
+
+
 def test_too_many_cases_are_counted() -> None:
     found = verify.equivalent(lambda proc, x: x, lambda x: x, limit=5)
     assert found.left_out == 23
