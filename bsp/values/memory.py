@@ -43,7 +43,8 @@ def local_array(shape: int | tuple[int, ...], dtype: DTypeLike, fill: Any) -> np
     like = np.empty(shape, dtype)  # NumPy reads both, and no page is touched
     if like.dtype.hasobject:
         raise CastError("a coarray holds numbers, not Python objects: send objects with proc.send")
-    if np.dtype(dtype).itemsize == 0:  # NumPy takes a length of 1, to which every put would be cut
+    wanted = np.dtype(dtype)
+    if wanted.itemsize == 0 and wanted.names is None:  # NumPy takes a length of 1, to which every put would be cut
         raise CastError(f"dtype={like.dtype.type.__name__} has no length: a coarray of text takes one, as dtype='U20'")
     given = like if zero else np.asarray(fill)
     if given.dtype.kind in "fc" and like.dtype.kind in "biu":

@@ -336,6 +336,8 @@ class Incarnation:
     def _greet(self, event: Came) -> None:
         """Handle the introduction of an agent; a job that has begun takes it in."""
         element = event.element
+        if element not in self.crew.running():
+            return  # lost with its host before we read this: its loss comes next
         self._appeared_at = time.monotonic()
         self._came.add(element)
         if not self._began:

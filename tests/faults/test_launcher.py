@@ -14,12 +14,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 
 from bsp.faults.bsprun import crew
+from bsp.faults.bsprun.incarnation import Incarnation
 from bsp.faults.carrier.wire import Wire
 from bsp.faults.engine import agent, forks
 from bsp.faults.protocol.messages import Limits
@@ -269,3 +271,10 @@ def test_an_agent_whose_fork_server_has_ended_ends_without_a_traceback(
         agent.lead({}, [])(server, forks.Fork(0, 0, 0, True))
     assert ended == ["the fork server or the keeper is gone"]
     assert capfd.readouterr().err == ""
+
+
+def test_an_agent_that_is_lost_before_its_introduction_is_read_has_not_come() -> None:
+    """Its loss, which follows, is that of an agent that never appeared."""
+    of_bsprun = SimpleNamespace(crew=SimpleNamespace(running=lambda: {0, 1}), _came={0, 1})
+    Incarnation._greet(of_bsprun, SimpleNamespace(element=6, pid=7))  # type: ignore[arg-type]
+    assert of_bsprun._came == {0, 1}

@@ -56,7 +56,16 @@ def test_sigterm_while_hosts_are_waited_for_ends_bsprun_in_one_line_and_leaves_n
     os.mkfifo(called)
     program.touch()
     reach = f"sh -c 'echo {{host}} > {called}; exec cat' sh"
-    words = ["bsprun", "-p", "2", "--hosts", "h1,h2", "--reach", reach, str(program)]
+    words = [
+        str(Path(sys.executable).with_name("bsprun")),
+        "-p",
+        "2",
+        "--hosts",
+        "h1,h2",
+        "--reach",
+        reach,
+        str(program),
+    ]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment) as job:
         called.read_text()
