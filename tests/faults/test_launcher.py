@@ -274,7 +274,7 @@ def test_an_agent_whose_fork_server_has_ended_ends_without_a_traceback(
 
 
 def test_an_agent_that_is_lost_before_its_introduction_is_read_has_not_come() -> None:
-    """Its loss, which follows, is that of an agent that never appeared."""
+    """An agent that bsprun has already lost is not taken in when its introduction is read afterwards."""
     of_bsprun = SimpleNamespace(crew=SimpleNamespace(running=lambda: {0, 1}), _came={0, 1})
     Incarnation._greet(of_bsprun, SimpleNamespace(element=6, pid=7))  # type: ignore[arg-type]
     assert of_bsprun._came == {0, 1}

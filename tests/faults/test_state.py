@@ -143,7 +143,7 @@ def slices(proc: Process) -> Any:
 
 @pytest.mark.parametrize("nprocs", [1, 2])
 def test_a_slice_in_a_state_stays_in_the_memory_of_the_array(nprocs: int) -> None:
-    """What a process that was made again returns is compared with the first pass."""
+    """Results of a process that was made again are compared with those of the first pass."""
     flat = [[126.0 * nprocs] * 3] * 2
     expected = flat, [126.0 * nprocs] * 2, False, [0.0, 0.0, 15.0, 15.0]
     assert bsp.run(slices, nprocs=nprocs, check=True) == [expected] * nprocs
