@@ -6,28 +6,33 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from bsp.hosts import daemon
-from bsp.hosts.frames import Reader, opening, packed
+from bsp.hosts.frames import Message, Reader, opening, packed
 
 
-def test_sigterm_ends_it_and_removes_the_folder_of_the_job(tmp_path: Path) -> None:
-    folder = tmp_path / "job"
-    job = {"folder": str(folder), "environment": {}, "cwd": str(tmp_path), "folders": [], "input": False}
-    words = [sys.executable, "-m", "bsp.hosts.daemon"]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
-        assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(opening() + packed({"job": {**job, "program": None}}))
-        reader, told = Reader(), set[str]()
-        while "ready" not in told:
-            told |= {name for message, _ in reader.feed(process.stdout.read(1 << 16)) for name in message}
-        assert folder.is_dir()
-        process.send_signal(signal.SIGTERM)
-        assert process.wait() == -signal.SIGTERM
-    assert not folder.exists()
+@pytest.mark.jobs
+def test_sigterm_ends_it_and_removes_the_folder_of_the_job() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as cwd:  # the path of a socket must be short
+        folder = Path(cwd, "job")
+        job = {"folder": str(folder), "environment": {}, "cwd": cwd, "folders": [], "input": False}
+        words = [sys.executable, "-m", "bsp.hosts.daemon"]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
+            assert process.stdin is not None and process.stdout is not None
+            process.stdin.write(opening() + packed({"job": {**job, "program": None}}))
+            reader, told = Reader(), list[Message]()
+            while not any("ready" in message for message in told):
+                piece = process.stdout.read(1 << 16)
+                assert piece and not any("wrong" in message for message in told), told
+                told += (message for message, _ in reader.feed(piece))
+            assert folder.is_dir()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait() == -signal.SIGTERM
+        assert not folder.exists()
 
 
 def test_it_ends_when_bsprun_takes_nothing_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
