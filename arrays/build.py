@@ -84,7 +84,7 @@ def operand(value: Any) -> Node:
         return from_whole(value)
     found = np.asarray(value)
     if found.dtype.kind not in KINDS:
-        element_type(found.dtype, f"{value!r:.60}")  # raises TypeError; the text of a large array takes milliseconds
+        element_type(found.dtype, f"{value!r:.60}", value)  # raises; the text of a large array takes ms
     return given(found)
 
 

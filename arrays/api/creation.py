@@ -466,7 +466,7 @@ def asarray(
         return asarray(_stacked(obj, dtype), grid=grid, process_grid=process_grid).persist()
     kind = None if dtype is None else element_type(dtype, "asarray")
     values: Any = as_array(obj, kind)
-    element_type(values.dtype, "asarray")
+    element_type(values.dtype, "asarray", obj)
     layout = layout_for(values.shape, grid, process_grid)
     return _of_one(wrap(build.given(values, layout)))
 

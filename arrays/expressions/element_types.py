@@ -20,13 +20,19 @@ class ElementTypeError(TypeError):
     """A dtype that arrays cannot hold."""
 
 
-def element_type(given: Any, call: str = "") -> np.dtype[Any]:
+def element_type(given: Any, call: str = "", values: object = None) -> np.dtype[Any]:
     """Return `given` as the dtype of an array's elements.
 
     call : the name of the calling function, for the error message.
+    values : what a program gave and NumPy found this dtype for, if known.
     Raises ElementTypeError, with a list of the supported dtypes, for any other dtype.
     """
     dtype: np.dtype[Any] = np.dtype(given)
+    if type(values).__module__.startswith("scipy.sparse"):  # an object to NumPy
+        raise ElementTypeError(
+            f"{type(values).__name__} is a sparse matrix of scipy's: bsp.arrays.sparse.from_scipy makes a sparse array "
+            "of it, its toarray() a dense one"
+        )
     if dtype.kind not in KINDS and not (dtype.names and dtype.names[0].startswith(_ROW)):
         what = "Python objects" if dtype.hasobject else f"elements of dtype {dtype.str if not dtype.names else dtype}"
         raise ElementTypeError(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 from numpys_answers import as_numpys, dealt, dealt_always, outcome
 
 import bsp
@@ -107,6 +108,12 @@ def test_python_functions_as_ufuncs_are_refused(nprocs: int) -> None:
         for results in bsp.run(main, nprocs=nprocs):
             for found in results:
                 assert isinstance(found, TypeError) and "not Python objects" in str(found)
+
+
+@pytest.mark.parametrize("call", [ba.asarray, ba.sum, lambda matrix: ba.ones(3) @ ba.asarray(matrix)])
+def test_a_sparse_matrix_of_scipys_is_told_with_what_takes_it(call: Callable[[Any], ba.Array]) -> None:
+    with pytest.raises(TypeError, match=r"csr_array is a sparse matrix .*from_scipy"):
+        bsp.run(lambda proc: call(scipy.sparse.csr_array(np.eye(3))), nprocs=2)
 
 
 def test_all_dtypes_of_the_list_come_in_and_go_out() -> None:
