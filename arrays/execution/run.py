@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bsp.arrays.compiled import small_blocks
+from bsp.arrays.execution.memory import alone
 from bsp.arrays.expressions.graph import Blocks, DType
 from bsp.arrays.expressions.layout import Shape
-from bsp.arrays.kernels.kernels import StageTask
+from bsp.arrays.kernels.kernels import StageTask, extents
 from bsp.arrays.kernels.shared_errors import Notes, current
 from bsp.arrays.planning.orders import PlanOrders
 from bsp.arrays.planning.plan import Plan
@@ -27,6 +28,8 @@ class Run:
     """One run of a plan on one process.
 
     values : the blocks of each value that is still needed, then pieces that have arrived and are whole regions.
+    unread : the numbers of leaves that nothing reads after the plan.  overwritten : of those that results are written
+        over.  spare : by task of the stage that runs, the block to write its result over.
     """
 
     def __init__(self, plan: Plan, world: World, leaves: Sequence[Blocks], params: list[Any]) -> None:
@@ -46,6 +49,9 @@ class Run:
         self._common: dict[int, Any] = {}
         self._arrived: dict[int, dict[int, Any]] = {}  # pieces by fetch, then row
         self._notes = Notes(world.pid)
+        self.unread: set[int] = set()
+        self.overwritten: set[int] = set()
+        self.spare: dict[Shape, Any] = {}
 
     def empty(self, shape: Shape, dtype: DType) -> Any:
         """Return a new array."""
@@ -79,6 +85,8 @@ class Run:
         with notes:
             for stage, tasks, small in self.orders.stages[level]:
                 current.enter(stage.number)
+                if stage.number in self.plan.heirs:
+                    self.spare = self._last_read(tasks, self.plan.heirs[stage.number])
                 try:
                     blocks = NotImplemented if small is None else small_blocks(small, self.values, self.params, current)
                     if blocks is NotImplemented:
@@ -88,6 +96,26 @@ class Run:
                     notes.fail(error)
                 if notes.failed is not None:
                     return
+
+    def _last_read(self, orders: list[TaskOrder], operands: Sequence[int]) -> dict[Shape, Any]:
+        """Return by task a block of one of these operands of its stage that nothing else refers to, if there is one.
+
+        An exception for a floating-point error leaves the operands as they are.
+        """
+        found: dict[Shape, Any] = {}
+        for at, box, reads in orders if not self._notes.strict else ():
+            for number, block in [read[:2] for read in map(reads.__getitem__, operands) if isinstance(read, Direct)]:
+                leaf = self.plan.values[number].leaf >= 0
+                blocks = self.values[number]
+                if blocks is None or (leaf and number not in self.unread) or not alone(blocks, block):
+                    continue
+                whole = blocks[block]
+                if whole.flags.c_contiguous and whole.shape == extents(box):
+                    found[at] = whole
+                    if leaf:
+                        self.overwritten.add(number)
+                    break
+        return found
 
     def _settle_alone(self) -> None:
         """Raise or show what was found after the last boundary, without communication.

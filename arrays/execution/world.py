@@ -16,6 +16,7 @@ import bsp
 from bsp.arrays.compiled import capture
 from bsp.arrays.errors import PlanTooLarge, RecomputedWarning
 from bsp.arrays.execution import memory
+from bsp.arrays.execution.last_use import Overwritten, unread
 from bsp.arrays.execution.run import Declared, Run
 from bsp.arrays.expressions.graph import LEAF, Blocks, DType, ExpressionGraph, Node
 from bsp.arrays.expressions.layout import Shape
@@ -328,15 +329,22 @@ class World:
             self.compare(given)
             for leaf in given:
                 leaf.given = None
+        spare = unread(graph, {node for _, node in _stored(graph, gather)}) if plan.heirs and not self.abstract else []
         leaves = [leaf.value if leaf.layout is value.layout else merged_blocks(leaf, self.empty)
                   for leaf, value in zip(graph.leaves, plan.leaves, strict=True)]  # fmt: skip
         run = (Declared if self.abstract else Run)(plan, self, leaves, graph.params)
-        blocks = run.results()
+        run.unread.update(plan.leaves[k].number for k in spare)
+        try:
+            blocks = run.results()
+        except BaseException:
+            for k in spare:
+                if plan.leaves[k].number in run.overwritten:
+                    graph.leaves[k].value = Overwritten()
+            raise
         for i, value in plan.small:
             _store(graph.nodes[i], value, run.blocks(value))
-        for k, node in enumerate(graph.given):
-            if node.op is not LEAF and (not gather or k >= graph.asked or node.kind.size <= 1):
-                _store(node, plan.roots[k], blocks[k])
+        for k, node in _stored(graph, gather):
+            _store(node, plan.roots[k], blocks[k])
         for node in graph.positions:
             node.computed = True
         return blocks[: graph.asked]
@@ -361,6 +369,14 @@ class World:
                 RecomputedWarning,
                 *(line or ("<program>", 0)),
             )
+
+
+def _stored(graph: ExpressionGraph, gather: bool) -> list[tuple[int, Node]]:
+    """Return the results that are kept, with their numbers: not those that every process gets whole."""
+    return [
+        (k, node) for k, node in enumerate(graph.given)
+        if node.op is not LEAF and (not gather or k >= graph.asked or node.kind.size <= 1)
+    ]  # fmt: skip
 
 
 def _store(node: Node, value: Value, blocks: Blocks) -> None:

@@ -2,7 +2,8 @@
 
 A kernel takes a process's tasks and returns the blocks of the stage's value.  Each task has its coordinates, the
 index range of every label, and one region for each reference, with axes in label order.  No kernel changes a region,
-so a block may be a region itself.  Assignments write into a block only if nothing else refers to it (`writing`).
+so a block may be a region itself; only a block of `Room.spare`, which nothing else refers to, is written over.
+Assignments, too, write into a block only if nothing else refers to it (`writing`).
 
 Each kernel also declares its blocks and their cost, for runs without values: `declared` returns blocks of the same
 shapes and counts the same operations, without calling `compute`.
@@ -91,6 +92,7 @@ class Room(Protocol):
 
     pid: int
     params: Sequence[Any]
+    spare: dict[Shape, Any]  # by task, a block of an operand that its result may be written over
 
     def empty(self, shape: Shape, dtype: DType) -> Any:
         """Return a new array; in a run without values, an array without data."""
@@ -161,7 +163,10 @@ class Map:
         if program.plain:
             only = arrays[program.result] if program.result < len(arrays) else np.asarray(params[0], self.dtype)
             return filling(only, shape)
-        if program.fallible or not _in_columns(arrays, shape):  # errors are sought in the order of rows
+        out = room.spare.pop(task.at, None)
+        if out is not None:
+            pass
+        elif program.fallible or not _in_columns(arrays, shape):  # errors are sought in the order of rows
             out = room.empty(shape, self.dtype)
         else:
             out = room.empty(shape[::-1], self.dtype).T

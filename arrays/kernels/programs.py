@@ -52,6 +52,13 @@ class Program:
         """True if the program has no instructions: its result is one of its inputs."""
         return not self.code
 
+    def spares(self, array: int) -> bool:
+        """Return whether the result may be written over this array, element by element."""
+        if not self.code or self.result != self.first + len(self.code) - 1:
+            return False
+        last = self.code[-1]
+        return isinstance(last.op.call, np.ufunc) or array not in last.args
+
     def _allocate(self) -> tuple[list[DType], list[int]]:
         """Return the dtypes of the buffers and each instruction's buffer; -1 for the result, which goes into `out`.
 

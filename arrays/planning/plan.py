@@ -14,7 +14,7 @@ import numpy as np
 from xxhash import xxh3_64_digest
 
 from bsp.arrays.expressions.graph import ExpressionGraph
-from bsp.arrays.kernels.kernels import Product
+from bsp.arrays.kernels.kernels import Map, Product
 from bsp.arrays.planning.orders import PlanOrders
 from bsp.arrays.planning.stages import Fetch, Stage, Value, walk
 from bsp.cost.flows import Flows
@@ -23,6 +23,7 @@ from bsp.cost.units import counted
 from bsp.transport.header import digest
 
 MARSHAL = 2  # the last version in which equal values have equal bytes, however often they are referenced
+LEAST = 1 << 20  # bytes of a process from which a result is written over an operand
 _SHOWN = 4  # numbers that a mismatch shows
 
 
@@ -103,6 +104,30 @@ class Plan:
             text = f"{self.text} with c = {', '.join(map(repr, params[:_SHOWN]))}"
             self._numbers = packed, text, [xxh3_64_digest(first + packed) for first in self.digests]
         return self._numbers[1:]
+
+    @cached_property
+    def heirs(self) -> dict[int, list[int]]:
+        """By stage, the operands that its result may be written over: large ones, which it is the last to read.
+
+        None where an operation may raise for some values: the operands then serve for another attempt.
+        """
+        found: dict[int, list[int]] = {}
+        if any(stage.kernel.fallible for stage in self.stages):
+            return found
+        kept = {*self.roots, *[value for _, value in self.small]}
+        last: dict[Value, list[tuple[Stage, int]]] = {}  # the last stage that reads a value, and its operands
+        for stage in sorted(self.stages, key=lambda stage: stage.level):
+            for k, fetch in enumerate(stage.fetches):
+                before = last.get(fetch.ref.value, [])
+                last[fetch.ref.value] = [*[each for each in before if each[0] is stage], (stage, k)]
+        for value, reads in last.items():
+            (stage, k), kernel = reads[0], reads[0][0].kernel
+            if len(reads) > 1 or value in kept or type(kernel) is not Map or not kernel.program.spares(k):
+                continue
+            same = value.dtype == kernel.dtype and stage.fetches[k].whole
+            if same and int(value.layout.held(self.nprocs).max(initial=0)) * value.dtype.itemsize >= LEAST:
+                found.setdefault(stage.number, []).append(k)
+        return found
 
     # --------------------------------------------------------------------------------- cost
 

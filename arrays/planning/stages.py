@@ -170,6 +170,12 @@ class Fetch:
             used.add(label)
         return True
 
+    @property
+    def whole(self) -> bool:
+        """True if each task reads one block of its own process as it is, an element for each of its points."""
+        labels = [each.label for each in self.ref.access]
+        return self.direct and labels == list(range(len(self.tasks.axes)))
+
     # ------------------------------------------------------------------ on one process
 
     @cached_property
