@@ -83,16 +83,16 @@ def bicgstab(
         t = matrix @ across
         sums = alpha, dot(t, s), dot(t, t), dot(s, s), dot(fixed, s), dot(fixed, t)
         omega = ratio(sums[1], sums[2])
-        x, r = state.x + alpha * along + omega * across, s - omega * t
+        # the state has the new vectors before they are computed, so that they take the memory of the old ones
+        state.x, state.r = state.x + alpha * along + omega * across, s - omega * t
         rho = sums[4] - omega * sums[5]
         beta = ratio(rho * alpha, omega) * (1.0 / state.rho)
-        p = r + beta * (state.p - omega * v)
-        ba.persist(x, r, p, rho, *sums)
-        state.x, state.r, state.p = x, r, p
+        state.p = state.r + beta * (state.p - omega * v)
+        ba.persist(state.x, state.r, state.p, rho, *sums)
         state.rho, step, ts, tt, ss = numbers(rho, *sums[:4])
         state.done += 1
         if callback is not None:
-            callback(x)
+            callback(state.x)
         state.info = state.done
         rr = ss.real - abs(ts) * (abs(ts) / tt.real) if tt else ss.real
         if not np.isfinite([rr, abs(state.rho)]).all():
