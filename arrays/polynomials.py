@@ -18,6 +18,7 @@ from bsp.arrays.api.creation import arange, asarray, ones_like, zeros_like
 from bsp.arrays.api.manipulation import concat, flip, stack
 from bsp.arrays.api.ufuncs import astype
 from bsp.arrays.array import Array, wrap
+from bsp.arrays.editing import trim_zeros
 from bsp.arrays.gathering import brought, decided, given, warned
 from bsp.arrays.linalg import inv, lstsq
 from bsp.arrays.selection.sliding import convolve
@@ -36,6 +37,12 @@ def _array(x: Any) -> Array:
 def _coefficients(p: Any) -> Array:
     found = _array(p)
     return found if found.ndim else found[None]
+
+
+def _trimmed(p: Any) -> Array:
+    """Return coefficients without the zeros before the first nonzero one; a single 0 if there is none.  Collective."""
+    found = trim_zeros(_coefficients(p), "f")
+    return found if found.size else zeros_like(found, shape=(1,))
 
 
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
@@ -91,8 +98,11 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
 
 
 def polymul(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """Return the product of two polynomials.  Cost: that of `convolve`."""
-    return convolve(_coefficients(a1), _coefficients(a2))
+    """Return the product of two polynomials, without the zeros that their coefficients begin with, as in NumPy.
+
+    Collective: both factors are trimmed (see `trim_zeros`).  Cost: that of `convolve`.
+    """
+    return convolve(_trimmed(a1), _trimmed(a2))
 
 
 def polyder(p: ArrayLike, m: int = 1) -> Array:

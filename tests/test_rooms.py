@@ -62,7 +62,8 @@ arrays/api
 arrays/procedures
 arrays/linalg  arrays/selection  arrays/files
 arrays/sorting  arrays/fft
-arrays/editing  arrays/polynomials  arrays/comprehensions  arrays/random
+arrays/editing  arrays/comprehensions  arrays/random
+arrays/polynomials
 arrays/sparse
 arrays/sparse/partition  arrays/sparse/files
 arrays/in_place
