@@ -69,17 +69,19 @@ class Generator:
 
     __slots__ = ("_draws", "_entropy", "_key", "_spawned")
 
-    def __init__(self, entropy: int | Sequence[int], key: Sequence[int] = ()) -> None:
+    def __init__(self, entropy: int | Sequence[int], key: Sequence[int] = (), spawned: int = 0) -> None:
         self._entropy = entropy
         self._key = tuple(key)
         self._draws = 0
-        self._spawned = 0
+        self._spawned = spawned
 
     def __repr__(self) -> str:
         return f"<generator of seed {self._entropy}{list(self._key) if self._key else ''} after {self._draws} draws>"
 
     def spawn(self, n_children: int) -> list[Generator]:
         """Return new generators whose numbers are independent of this one's and of each other's."""
+        if n_children < 0:
+            raise ValueError(f"spawn({n_children}): a generator has 0 or more children")
         first, self._spawned = self._spawned, self._spawned + n_children
         return [Generator(self._entropy, (*self._key, k)) for k in range(first, self._spawned)]
 
@@ -737,7 +739,8 @@ def _check(name: str, streams: Streams, given: Sequence[Any], options: dict[str,
 def default_rng(seed: Int | Sequence[int] | np.random.SeedSequence | Generator | None = None) -> Generator:
     """Return a generator for distributed arrays; every process must call this with the same seed.
 
-    seed : an integer, a sequence of integers, or a SeedSequence; a Generator of this module is returned unchanged.
+    seed : an integer, a sequence of integers, or a SeedSequence, whose next children those of the generator are; a
+        Generator of this module is returned unchanged.
         None: the job's seed (`--seed`) together with the number of generators made without a seed before; never the
         clock or the machine (D4).
     """
@@ -745,7 +748,7 @@ def default_rng(seed: Int | Sequence[int] | np.random.SeedSequence | Generator |
         return seed
     given: Any = seed
     if hasattr(given, "spawn_key"):  # a SeedSequence
-        return Generator(_entropy(given.entropy), given.spawn_key)
+        return Generator(_entropy(given.entropy), given.spawn_key, given.n_children_spawned)
     if seed is None:
         task = world().task
         number = task.libraries[_UNSEEDED] = task.libraries.get(_UNSEEDED, 0) + 1

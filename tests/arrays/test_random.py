@@ -217,6 +217,19 @@ def test_seeds_are_checked() -> None:
     assert ba.random.default_rng(rng) is rng
 
 
+def test_the_children_of_a_generator_are_others_than_those_of_its_seed_sequence() -> None:
+    def main(proc: bsp.Process) -> list[np.ndarray]:
+        seeds = np.random.SeedSequence(5)
+        first = [ba.random.default_rng(each) for each in seeds.spawn(2)]
+        rng = ba.random.default_rng(seeds)
+        with pytest.raises(ValueError, match=r"spawn\(-1\): a generator has 0 or more children"):
+            rng.spawn(-1)
+        return [whole(each.random(100)) for each in [*first, *rng.spawn(2)]]
+
+    for one, other in itertools.combinations(bsp.run(main, nprocs=2)[0], 2):
+        assert not np.intersect1d(one, other).size
+
+
 def test_a_pickled_generator_goes_on_where_it_stood() -> None:
     def main(proc: bsp.Process) -> Any:
         rng = ba.random.default_rng(9).spawn(3)[2]
