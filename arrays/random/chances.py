@@ -24,12 +24,15 @@ def checked_chances(p: Any, count: int) -> Any:
 
     Collective for an Array: dealt probabilities take one superstep.
     """
+    p = p if isinstance(p, Array) else as_array(p)
+    if not np.can_cast(p.dtype, FLOAT):
+        raise TypeError(f"choice: p has dtype {p.dtype}, which does not cast safely to float64")
     if isinstance(p, Array):
         (node,) = computed(build.cast(p._node, FLOAT))
         whole = known(node)
         chances: Any = wrap(node) if whole is None else whole
     else:
-        chances = as_array(p).astype(float, copy=False)
+        chances = p.astype(float, copy=False)
     if chances.shape != (count,):
         raise ValueError("a and p must have same size")
     _check_chances(chances)

@@ -241,6 +241,8 @@ class Generator:
         """
         bounds = (0, low) if high is None else (low, high)
         kind = element_type(dtype)
+        if kind.kind not in "iub":
+            raise TypeError(f"Unsupported dtype {kind!r} for integers")
         options = {"dtype": kind.type, "endpoint": endpoint}
         return self._drawn("integers", bounds, size, kind, None, grid, process_grid, options)
 
@@ -569,7 +571,7 @@ class Generator:
         `argsort` of all if many are taken.
         """
         source: Any = a if isinstance(a, Array) else as_array(a)
-        count = int(source) if source.ndim == 0 else source.shape[build.normal_axis(axis, source.ndim)]
+        count = source.shape[build.normal_axis(axis, source.ndim)] if source.ndim else _population(source)
         if count <= 0 and (size is None or np.prod(checked_shape(size)) > 0):
             raise ValueError("a must be a positive integer unless no samples are taken")
         where: Any
@@ -734,6 +736,14 @@ def _check(name: str, streams: Streams, given: Sequence[Any], options: dict[str,
         return
     shapes = [] if vectors else [np.shape(each) for each in given]
     method(*given, size=(0, *np.broadcast_shapes(*shapes)), **options)
+
+
+def _population(a: Any) -> int:
+    """Return the number of parts to choose from that an array of no axes gives; raise NumPy's error for no integer."""
+    try:
+        return index(a.item())
+    except TypeError:
+        raise ValueError(f"choice: a must be an array or an integer, not {a.item()!r:.40}") from None
 
 
 def default_rng(seed: Int | Sequence[int] | np.random.SeedSequence | Generator | None = None) -> Generator:

@@ -43,7 +43,7 @@ class DealtParameter:
 
 
 def given(here: World, values: Sequence[Any]) -> list[Any]:
-    """Convert parameters to numbers, to NumPy arrays if every process has all of them, or to Parts if they are dealt.
+    """Convert parameters to numbers, to NumPy arrays if every process has all of them, or to DealtParameters.
 
     Collective: distributed arrays are computed, by one plan.
     """
@@ -65,7 +65,7 @@ def given(here: World, values: Sequence[Any]) -> list[Any]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, (int, float)):
+    if isinstance(value, (int, float, complex)):  # NumPy refuses a complex number, but drops an array's imaginary part
         return value
     found = as_array(value)
     return found[()] if found.ndim == 0 else found

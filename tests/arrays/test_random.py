@@ -291,6 +291,24 @@ def test_wrong_parameters_are_told_to_all_processes(call: Any) -> None:
     assert len(set(bsp.run(main, nprocs=3))) == 1
 
 
+def test_what_is_no_integer_and_no_real_number_is_refused() -> None:
+    def main(proc: bsp.Process) -> None:
+        rng = ba.random.default_rng(0)
+        for wrong in (2.5, "7", None, np.array(5.0), ba.asarray(5.0)):
+            with pytest.raises(ValueError, match="a must be an array or an integer"):
+                rng.choice(wrong, 3)
+        for p in (np.full(5, 0.2 + 0j), ba.full(5, 0.2 + 0j)):
+            with pytest.raises(TypeError, match="p has dtype complex128"):
+                rng.choice(5, 3, p=p)
+        with pytest.raises(TypeError, match="complex"):
+            rng.gumbel(1j)
+        with pytest.raises(TypeError, match="Unsupported dtype"):
+            rng.integers(0, 5, 3, float, grid=(1,))  # where other processes draw nothing
+        proc.sync()
+
+    bsp.run(main, nprocs=3)
+
+
 def test_unknown_arguments_are_type_errors() -> None:
     with pytest.raises(TypeError, match=r"normal\(\) got an unexpected keyword"):
         ba.random.default_rng(0).normal(siz=3)
