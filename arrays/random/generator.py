@@ -322,112 +322,112 @@ class Generator:
         self, a: ArrayLike, b: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
         grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw Beta numbers.  No words, no superstep."""
+        """Draw Beta numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("beta", (a, b), size, FLOAT, dtype, grid, process_grid)
 
     def binomial(
         self, n: ArrayLike, p: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
         grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw binomial numbers, successes in n trials.  No words, no superstep."""
+        """Draw binomial numbers, successes in n trials.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("binomial", (n, p), size, INT, dtype, grid, process_grid)
 
     def chisquare(
         self, df: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
         process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw chi-square numbers.  No words, no superstep."""
+        """Draw chi-square numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("chisquare", (df,), size, FLOAT, dtype, grid, process_grid)
 
     def exponential(
         self, scale: ArrayLike = 1.0, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
         grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw exponential numbers.  No words, no superstep."""
+        """Draw exponential numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("exponential", (scale,), size, FLOAT, dtype, grid, process_grid)
 
     def f(
         self, dfnum: ArrayLike, dfden: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
         grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw Fisher's F numbers.  No words, no superstep."""
+        """Draw Fisher's F numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("f", (dfnum, dfden), size, FLOAT, dtype, grid, process_grid)
 
     def gamma(
         self, shape: ArrayLike, scale: ArrayLike = 1.0, size: ShapeLike | None = None, *,
         dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw Gamma numbers.  No words, no superstep."""
+        """Draw Gamma numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("gamma", (shape, scale), size, FLOAT, dtype, grid, process_grid)
 
     def geometric(
         self, p: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
         process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw geometric numbers.  No words, no superstep."""
+        """Draw geometric numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("geometric", (p,), size, INT, dtype, grid, process_grid)
 
     def gumbel(
         self, loc: ArrayLike = 0.0, scale: ArrayLike = 1.0, size: ShapeLike | None = None, *,
         dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw Gumbel numbers.  No words, no superstep."""
+        """Draw Gumbel numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("gumbel", (loc, scale), size, FLOAT, dtype, grid, process_grid)
 
     def hypergeometric(
         self, ngood: ArrayLike, nbad: ArrayLike, nsample: ArrayLike, size: ShapeLike | None = None, *,
         dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw hypergeometric numbers.  No words, no superstep."""
+        """Draw hypergeometric numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("hypergeometric", (ngood, nbad, nsample), size, INT, dtype, grid, process_grid)
 
     def laplace(
         self, loc: ArrayLike = 0.0, scale: ArrayLike = 1.0, size: ShapeLike | None = None, *,
         dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw Laplace numbers.  No words, no superstep."""
+        """Draw Laplace numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("laplace", (loc, scale), size, FLOAT, dtype, grid, process_grid)
 
     def logistic(
         self, loc: ArrayLike = 0.0, scale: ArrayLike = 1.0, size: ShapeLike | None = None, *,
         dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw logistic numbers.  No words, no superstep."""
+        """Draw logistic numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("logistic", (loc, scale), size, FLOAT, dtype, grid, process_grid)
 
     def lognormal(
         self, mean: ArrayLike = 0.0, sigma: ArrayLike = 1.0, size: ShapeLike | None = None, *,
         dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw log-normal numbers.  No words, no superstep."""
+        """Draw log-normal numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("lognormal", (mean, sigma), size, FLOAT, dtype, grid, process_grid)
 
     def logseries(
         self, p: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
         process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw logarithmic series numbers.  No words, no superstep."""
+        """Draw logarithmic series numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("logseries", (p,), size, INT, dtype, grid, process_grid)
 
     def negative_binomial(
         self, n: ArrayLike, p: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
         grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw negative binomial numbers.  No words, no superstep."""
+        """Draw negative binomial numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("negative_binomial", (n, p), size, INT, dtype, grid, process_grid)
 
     def noncentral_chisquare(
         self, df: ArrayLike, nonc: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
         grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw noncentral chi-square numbers.  No words, no superstep."""
+        """Draw noncentral chi-square numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("noncentral_chisquare", (df, nonc), size, FLOAT, dtype, grid, process_grid)
 
     def noncentral_f(
         self, dfnum: ArrayLike, dfden: ArrayLike, nonc: ArrayLike, size: ShapeLike | None = None, *,
         dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw noncentral F numbers.  No words, no superstep."""
+        """Draw noncentral F numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("noncentral_f", (dfnum, dfden, nonc), size, FLOAT, dtype, grid, process_grid)
 
     @overload
@@ -444,35 +444,35 @@ class Generator:
         self, loc: ArrayLike = 0.0, scale: ArrayLike = 1.0, size: ShapeLike | None = None, *,
         dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
     ) -> Any:  # fmt: skip
-        """Draw normal numbers.  No words, no superstep."""
+        """Draw normal numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("normal", (loc, scale), size, FLOAT, dtype, grid, process_grid)
 
     def pareto(
         self, a: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
         process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw Pareto II numbers.  No words, no superstep."""
+        """Draw Pareto II numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("pareto", (a,), size, FLOAT, dtype, grid, process_grid)
 
     def poisson(
         self, lam: ArrayLike = 1.0, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
         process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw Poisson numbers.  No words, no superstep."""
+        """Draw Poisson numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("poisson", (lam,), size, INT, dtype, grid, process_grid)
 
     def power(
         self, a: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
         process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw power numbers.  No words, no superstep."""
+        """Draw power numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("power", (a,), size, FLOAT, dtype, grid, process_grid)
 
     def rayleigh(
         self, scale: ArrayLike = 1.0, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
         grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw Rayleigh numbers.  No words, no superstep."""
+        """Draw Rayleigh numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("rayleigh", (scale,), size, FLOAT, dtype, grid, process_grid)
 
     def standard_cauchy(
@@ -486,14 +486,14 @@ class Generator:
         self, df: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
         process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw Student's t numbers.  No words, no superstep."""
+        """Draw Student's t numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("standard_t", (df,), size, FLOAT, dtype, grid, process_grid)
 
     def triangular(
         self, left: ArrayLike, mode: ArrayLike, right: ArrayLike, size: ShapeLike | None = None, *,
         dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw triangular numbers.  No words, no superstep."""
+        """Draw triangular numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("triangular", (left, mode, right), size, FLOAT, dtype, grid, process_grid)
 
     @overload
@@ -510,35 +510,35 @@ class Generator:
         self, low: ArrayLike = 0.0, high: ArrayLike = 1.0, size: ShapeLike | None = None, *,
         dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
     ) -> Any:  # fmt: skip
-        """Draw uniform numbers in [low, high).  No words, no superstep."""
+        """Draw uniform numbers in [low, high).  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("uniform", (low, high), size, FLOAT, dtype, grid, process_grid)
 
     def vonmises(
         self, mu: ArrayLike, kappa: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
         grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw Von Mises numbers.  No words, no superstep."""
+        """Draw Von Mises numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("vonmises", (mu, kappa), size, FLOAT, dtype, grid, process_grid)
 
     def wald(
         self, mean: ArrayLike, scale: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
         grid: Grid = None, process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw Wald numbers.  No words, no superstep."""
+        """Draw Wald numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("wald", (mean, scale), size, FLOAT, dtype, grid, process_grid)
 
     def weibull(
         self, a: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
         process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw Weibull numbers.  No words, no superstep."""
+        """Draw Weibull numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("weibull", (a,), size, FLOAT, dtype, grid, process_grid)
 
     def zipf(
         self, a: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
         process_grid: Grid = None,
     ) -> Array:  # fmt: skip
-        """Draw Zipf numbers.  No words, no superstep."""
+        """Draw Zipf numbers.  No words, no superstep, unless a parameter is dealt."""
         return self._draws_of("zipf", (a,), size, INT, dtype, grid, process_grid)
 
     # ---------------------------------------------------------------------------- choosing, ordering
