@@ -71,7 +71,8 @@ def _checked(obj: Any, length: int, axis: int, most: int) -> np.ndarray:
     wrong = given[(given < -length) | (given >= most)]
     if wrong.size:
         raise IndexError(f"index {wrong[0]} is out of bounds for axis {axis} with size {length}")
-    return np.where(given < 0, given + length, given).astype(np.intp)
+    at = given.astype(np.intp)  # before the sum, which may not fit into the given dtype
+    return np.where(at < 0, at + length, at)
 
 
 @procedure

@@ -79,6 +79,23 @@ def test_insert(obj: Any, axis: Any, kind: str, few: int, nprocs: int, way: str)
         )  # fmt: skip
 
 
+def test_positions_of_small_dtypes_count_along_long_axes(few: int) -> None:
+    as_numpys(
+        {
+            "delete, unsigned": lambda x: np.delete(x, np.array([1, 7], np.uint8)),
+            "delete from the end": lambda x: np.delete(x, np.array([-1, 7], np.int8)),
+        },
+        [np.arange(300)],
+    )
+
+    def main(proc: bsp.Process) -> None:  # NumPy's insert fails for these dtypes
+        for kind, position in ((np.int8, -1), (np.uint8, 200)):
+            found = ba.insert(ba.arange(300), np.array([position, 7], kind), 5)
+            assert np.array_equal(found.compute(), np.insert(np.arange(300), [position, 7], 5))
+
+    bsp.run(main, nprocs=3)
+
+
 def test_a_position_before_the_first_is_refused_where_numpy_counts_round_again() -> None:
     def main(proc: bsp.Process) -> None:
         with pytest.raises(IndexError, match="index -18 is out of bounds for axis 0 with size 17"):
