@@ -26,6 +26,7 @@ from bsp.arrays.array import Array, wrap
 from bsp.arrays.errors import GatherRefused
 from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import LEAF, Along, DType, Node, interned, kind_of
+from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.gathering import SILENT_BYTES, warned
 from bsp.arrays.typing import ArrayLike, Device, DTypeLike, Norm
 
@@ -97,7 +98,7 @@ class OneAxis(Protocol):
 
 
 class SeveralAxes(Protocol):
-    """The type of transforms along several axes; lines are cut or filled with zeros to the lengths s."""
+    """The type of transforms along several axes; lines are cut or filled with zeros to the lengths s, except for -1."""
 
     def __call__(
         self, x: ArrayLike, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
@@ -133,8 +134,9 @@ hfft = _one("hfft", "The real transform of the first half of a Hermitian line")
 ihfft = _one("ihfft", "The inverse of hfft")
 
 
-def _lengths(ndim: int, s: Any, axes: Any) -> tuple[list[int | None], list[int]]:
+def _lengths(shape: Shape, s: Any, axes: Any) -> tuple[list[int | None], list[int]]:
     """Return the length and the number of each axis to transform, by NumPy's rules for `s` and `axes`."""
+    ndim = len(shape)
     if axes is None:
         places = list(range(ndim)) if s is None else list(range(ndim - len(s), ndim))
     else:
@@ -142,7 +144,7 @@ def _lengths(ndim: int, s: Any, axes: Any) -> tuple[list[int | None], list[int]]
     lengths: list[int | None] = [None] * len(places) if s is None else list(s)
     if len(lengths) != len(places):
         raise ValueError("Shape and axes have different lengths.")
-    return lengths, places
+    return [shape[axis] if n == -1 else n for n, axis in zip(lengths, places, strict=True)], places
 
 
 def _several(name: str, one: str, last: str | None, last_first: bool, what: str) -> SeveralAxes:
@@ -151,7 +153,7 @@ def _several(name: str, one: str, last: str | None, last_first: bool, what: str)
         out: Array | None = None,
     ) -> Array:  # fmt: skip
         found = asarray(x)
-        lengths, places = _lengths(found.ndim, s, axes)
+        lengths, places = _lengths(found.shape, s, axes)
         steps = [(one, n, axis) for n, axis in zip(lengths, places, strict=True)]
         if last is not None:
             if not steps:
