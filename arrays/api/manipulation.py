@@ -573,7 +573,7 @@ def tile(x: ArrayLike, repetitions: int | Sequence[int], /) -> Array:
     given: Any = repetitions
     times = list(given) if hasattr(given, "__len__") else [given]
     ndim = max(len(times), array.ndim)
-    times = [1] * (ndim - len(times)) + [int(each) for each in times]
+    times = [1] * (ndim - len(times)) + [index(each) for each in times]
     array = reshape(array, (1,) * (ndim - array.ndim) + array.shape)
     both = tuple(length for pair in zip(times, array.shape, strict=True) for length in pair)
     spread = expand_dims(array, axis=tuple(range(0, 2 * ndim, 2)))

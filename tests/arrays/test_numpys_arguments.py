@@ -44,6 +44,7 @@ NUMBERS_AS_NUMPYS: dict[str, Call] = {
     "tile": lambda a, b, n: np.tile(a, TWO),
     "fftn as long as it is": lambda a, b, n: np.fft.fftn(b, (-1, 2), (0, 1)),
     "irfftn as long as it is": lambda a, b, n: np.fft.irfftn(b, (2, -1), (0, 1)),
+    "tile float": lambda a, b, n: np.tile(a, 1.5),
     "tile arr": lambda a, b, n: np.tile(a, np.array([2, 1])),
     "reshape": lambda a, b, n: np.reshape(a, np.int64(6)),
     "reshape t": lambda a, b, n: a.reshape(TWO, np.int32(3)),
