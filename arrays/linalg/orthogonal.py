@@ -136,9 +136,9 @@ def svd(x: ArrayLike, /, full_matrices: bool = True, compute_uv: bool = True, he
     same of the transpose.  A large square matrix is brought to every process, and so is a tall one if full_matrices
     asks for a square U: pass full_matrices=False.
     """
-    if not compute_uv:
-        return svdvals(x)
     a = matrix_of(x, "svd", square=hermitian)
+    if not compute_uv:
+        return svdvals(a)
     m, n = a.shape[-2:]
     if is_whole(a):
         return SVDResult(*everywhere(f"svd {full_matrices}", lambda each: _svd_of(each, full_matrices), a))
@@ -205,7 +205,7 @@ def matrix_rank(
         return wrap(build.cast(build.strong(reductions.any(array)._node), np.dtype(np.intp)))
     if tol is not None and rtol is not None:
         raise ValueError("matrix_rank: `tol` and `rtol` can't be both set.")
-    s = svdvals(array)
+    s = svdvals(matrix_of(array, "matrix_rank", square=hermitian))
     if not s.shape[-1]:
         return total(s > 0, axis=-1)
     if tol is None:

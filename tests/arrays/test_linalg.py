@@ -670,6 +670,11 @@ def test_shapes_that_do_not_fit_are_named() -> None:
         for function in (ba.linalg.inv, ba.linalg.cholesky, ba.linalg.det, ba.linalg.slogdet, ba.linalg.eigh):
             with pytest.raises(LinAlgError, match=r"must be square, not \(3, 4\)"):
                 function(x)
+        for function in (ba.linalg.svd, ba.linalg.matrix_rank, ba.linalg.pinv):
+            with pytest.raises(LinAlgError, match=r"must be square, not \(3, 4\)"):
+                function(x, hermitian=True)
+        with pytest.raises(LinAlgError, match=r"must be square, not \(3, 4\)"):
+            ba.linalg.svd(x, compute_uv=False, hermitian=True)
         for function in (ba.linalg.qr, ba.linalg.svd, ba.linalg.pinv, ba.linalg.matrix_norm):
             with pytest.raises(LinAlgError, match="1-dimensional array given"):
                 function(ba.ones(3))
