@@ -6,6 +6,7 @@ still be read after a mistake was found.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import linecache
 import opcode
@@ -91,8 +92,12 @@ def frames_of(frame: FrameType | None) -> Iterator[tuple[str, int]]:
 
 @lru_cache(maxsize=2)
 def _not_the_users(numpy: ModuleType | None) -> tuple[str, ...]:
-    """Return the folders of this package and of NumPy; bsprun starts without it, so it is not imported here."""
-    return (_here,) if numpy is None else (_here, os.path.join(os.path.dirname(str(numpy.__file__)), ""))
+    """Return where lines are not the program's: this package, contextlib, which ends its `with` blocks, and NumPy.
+
+    bsprun starts without NumPy, so it is not imported here.
+    """
+    ours = (_here, contextlib.__file__)
+    return ours if numpy is None else (*ours, os.path.join(os.path.dirname(str(numpy.__file__)), ""))
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:

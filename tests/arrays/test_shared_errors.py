@@ -345,6 +345,18 @@ def test_each_process_records_one_warning_of_a_statement_at_its_line(run: Any, n
     assert run(_recorded, nprocs=nprocs) == [[one, one]] * nprocs
 
 
+def _recorded_in_a_procedure(proc: Any) -> Any:
+    with warnings.catch_warnings(record=True, action="always") as log:
+        ba.linalg.det(ba.eye(2) * 1e200)  # <- in a procedure
+    return [(str(each.message), each.filename, each.lineno) for each in log]
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_a_warning_at_the_end_of_a_procedure_is_at_the_programs_line(run: Any, nprocs: int) -> None:
+    one = "overflow encountered in det", __file__, _line("in a procedure")
+    assert run(_recorded_in_a_procedure, nprocs=nprocs) == [[one]] * nprocs
+
+
 def test_a_catch_warnings_block_holds_for_its_process_alone(run: Any) -> None:
     def main(proc: Any) -> Any:
         with warnings.catch_warnings(record=True) as log:
