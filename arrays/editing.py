@@ -15,7 +15,7 @@ from bsp.arrays.api.creation import arange, asarray, checked_shape, ones, zeros_
 from bsp.arrays.api.manipulation import concat, cut_along, moveaxis, ravel, reshape
 from bsp.arrays.api.ufuncs import FUNCTIONS as UFUNCS
 from bsp.arrays.api.ufuncs import where
-from bsp.arrays.array import Array, wrap
+from bsp.arrays.array import Array, compute, wrap
 from bsp.arrays.gathering import brought
 from bsp.arrays.procedures.forecast import procedure
 from bsp.arrays.selection.masks import compress
@@ -179,10 +179,14 @@ def _merged(array: Array, new: Array, at: np.ndarray, place: int) -> Array:
     return take(concat([array, new], axis=place), source, axis=place)
 
 
+def _found_ends(line: Array) -> Any:
+    """Compute in one plan whether some element is true, and the first and the last position of one."""
+    return compute(reductions.any(line), reductions.argmax(line), reductions.argmax(line[::-1]))
+
+
 def _of_ends(costs: Costs, line: Array) -> tuple[int, int, int]:
     """Declare `_ends`; the bound is that nothing is trimmed."""
-    for each in (reductions.any(line), reductions.argmax(line), reductions.argmax(line[::-1])):
-        each.compute()
+    _found_ends(line)
     costs.at_most()
     return 1, 0, 0
 
@@ -190,14 +194,16 @@ def _of_ends(costs: Costs, line: Array) -> tuple[int, int, int]:
 @declares(_of_ends)
 def _ends(line: Array) -> tuple[int, int, int]:
     """Return whether some element of a line is true, and how many are false before the first and after the last."""
-    return int(reductions.any(line)), int(reductions.argmax(line)), int(reductions.argmax(line[::-1]))
+    some, before, after = _found_ends(line)
+    return int(some), int(before), int(after)
 
 
 @procedure
 def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Array:
     """Return a view without the zeros at the front ("f") or at the back ("b") of some axes; None: of all axes.
 
-    Collective: the bounds of the nonzero elements are computed on all processes, a few words for each axis.
+    Collective: the bounds of the nonzero elements are computed on all processes, a few words and a superstep for each
+    axis.
     """
     array = asarray(filt)
     how = trim.lower()

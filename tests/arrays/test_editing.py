@@ -129,6 +129,16 @@ def test_trim_zeros(line: list[int], trim: str, nprocs: int) -> None:
     as_numpys({"line": lambda v: np.trim_zeros(v, trim)}, [np.array(line, int)], nprocs=nprocs)
 
 
+def test_both_ends_of_the_zeros_are_found_in_one_superstep() -> None:
+    def main(proc: bsp.Process) -> tuple[int, Any]:
+        line = ba.arange(1000, grid=(4,)).persist()
+        before = proc.superstep
+        found = ba.trim_zeros(line)
+        return proc.superstep - before, found.shape
+
+    assert bsp.run(main, nprocs=4)[0] == (1, (999,))
+
+
 def test_resize_repeats_or_cuts() -> None:
     as_numpys(
         {
