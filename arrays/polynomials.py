@@ -34,6 +34,14 @@ def _array(x: Any) -> Array:
     return wrap(build.strong(asarray(x)._node))
 
 
+def _line(name: str, p: Any) -> Array:
+    """Return coefficients as they are; raise ValueError unless they have one axis."""
+    found = _array(p)
+    if found.ndim != 1:
+        raise ValueError(f"{name}: coefficients have one axis, not the shape {found.shape}")
+    return found
+
+
 def _coefficients(p: Any) -> Array:
     found = _array(p)
     return found if found.ndim else found[None]
@@ -109,7 +117,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
     """Return the m-th derivative of a polynomial.  Lazy."""
     if int(m) < 0:
         raise ValueError("Order of derivative must be positive (see polyint)")
-    found = _array(p)
+    found = _line("polyder", p)
     for _ in range(int(m)):
         found = found[:-1] * arange(found.shape[0] - 1, 0, -1) if found.shape[0] else found
     return found
@@ -125,7 +133,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
         constants = constants[0] * np.ones(times)
     if len(constants) < times:
         raise ValueError("k must be a scalar or a rank-1 array of length 1 or >m.")
-    found = _array(p)
+    found = _line("polyint", p)
     for constant in constants[:times]:
         found = concat([found / arange(found.shape[0], 0, -1), asarray([constant])])
     return found

@@ -96,6 +96,16 @@ def test_arithmetic_of_polynomials() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("shape", [(), (2, 3)])
+def test_coefficients_of_derivatives_and_integrals_have_one_axis(shape: tuple[int, ...]) -> None:
+    def main(proc: bsp.Process) -> None:
+        for name in ("polyder", "polyint"):
+            with pytest.raises(ValueError, match=f"{name}: coefficients have one axis, not the shape"):
+                getattr(ba, name)(ba.ones(shape))
+
+    bsp.run(main, nprocs=2)
+
+
 def test_polynomials_run_abstractly() -> None:
     def main(proc: bsp.Process) -> None:
         x = ba.asarray(np.random.rand(50_000))
