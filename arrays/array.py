@@ -66,6 +66,7 @@ Operator: TypeAlias = Callable[["Array", ArrayLike], "Array"]
 
 _new = object.__new__
 _FLOAT = WEAK[float]
+_MULTIPLY = ew.of_ufunc(np.multiply)
 _POWERS: dict[float, np.ufunc] = {2: np.square, 0.5: np.sqrt, 1: np.positive, -1: np.reciprocal}
 
 
@@ -77,7 +78,7 @@ def _takes(other: Any) -> bool:
 
 
 def _general(op: ew.Elementwise, array: Array, other: Any, reflected: bool) -> Any:
-    if not _takes(other):
+    if not _takes(other) or (op is _MULTIPLY and isinstance(other, np.matrix)):  # its * is no product by elements
         return NotImplemented
     a, b = array._node, build.operand(other)
     return wrap(build.apply(op, b, a) if reflected else build.apply(op, a, b))

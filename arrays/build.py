@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from bsp.arrays.execution.world import world
-from bsp.arrays.expressions.element_types import KINDS, element_type
+from bsp.arrays.expressions.element_types import KINDS, element_type, given_values
 from bsp.arrays.expressions.graph import (
     WEAK,
     Access,
@@ -82,9 +82,9 @@ def operand(value: Any) -> Node:
         return parameter(value)
     if is_abstract(value):
         return from_whole(value)
-    found = np.asarray(value)
+    found = given_values(value)
     if found.dtype.kind not in KINDS:
-        element_type(found.dtype, f"{value!r:.60}", value)  # raises; the text of a large array takes ms
+        element_type(found.dtype, f"{value!r:.60}")  # raises TypeError; the text of a large array takes milliseconds
     return given(found)
 
 

@@ -24,6 +24,7 @@ from xxhash import xxh3_64_digest
 
 from bsp.arrays import build
 from bsp.arrays.execution.world import World
+from bsp.arrays.expressions.element_types import given_values
 from bsp.arrays.expressions.graph import LEAF, OVERWRITE, PARAM, Access, DType, Kind, Node, ViewOperation
 from bsp.arrays.expressions.layout import REPLICATED_SIZE, Shape
 from bsp.arrays.expressions.merging import CutBlocks, cut
@@ -131,7 +132,7 @@ def at_hand(value: Any) -> Any:
     """
     node = getattr(value, "_node", None)
     if node is None:
-        return value if is_abstract(value) else np.asarray(value)
+        return given_values(value)
     assert isinstance(node, Node)
     found = source(node)
     if found is None or found.layout is None or not found.layout.replicated or found.layout.blocks != 1:

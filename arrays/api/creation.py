@@ -19,7 +19,7 @@ from bsp.arrays.api.ufuncs import where
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.errors import LayoutError
 from bsp.arrays.execution.world import filled, world
-from bsp.arrays.expressions.element_types import element_type
+from bsp.arrays.expressions.element_types import element_type, given_values
 from bsp.arrays.expressions.graph import Blocks, DType, leaf
 from bsp.arrays.expressions.layout import Layout, Shape, asked, ragged
 from bsp.arrays.expressions.merging import cut
@@ -28,7 +28,7 @@ from bsp.arrays.kernels.kernels import StageTask
 from bsp.arrays.kernels.shared_errors import current
 from bsp.arrays.typing import ArrayLike, Device, DTypeLike, Grid, Int, Scalar, ShapeLike, Time
 from bsp.arrays.views import link_of, own
-from bsp.values.payload import as_array, is_abstract
+from bsp.values.payload import is_abstract
 
 __all__ = [
     "arange", "array", "asarray", "bartlett", "blackman", "copy", "empty", "empty_like", "eye", "from_function",
@@ -465,8 +465,8 @@ def asarray(
     if _holds_arrays(obj):
         return asarray(_stacked(obj, dtype), grid=grid, process_grid=process_grid).persist()
     kind = None if dtype is None else element_type(dtype, "asarray")
-    values: Any = as_array(obj, kind)
-    element_type(values.dtype, "asarray", obj)
+    values = given_values(obj, kind)
+    element_type(values.dtype, "asarray")
     layout = layout_for(values.shape, grid, process_grid)
     return _of_one(wrap(build.given(values, layout)))
 
@@ -508,7 +508,7 @@ def from_local(x: ArrayLike, axis: int = 0) -> Array:
     Collective: the lengths are exchanged, p - 1 words, one superstep.  Raises LayoutError if the pieces do not fit.
     """
     here = world()
-    piece: Any = as_array(x)
+    piece = given_values(x)
     if not piece.ndim:
         raise LayoutError("from_local of a number: a piece has at least one axis")
     axis = build.normal_axis(axis, piece.ndim)

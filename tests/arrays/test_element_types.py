@@ -140,6 +140,50 @@ def test_an_array_compares_with_no_text() -> None:
     assert isinstance(found, TypeError) and TEXT in str(found)
 
 
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_elements_that_a_mask_hides_do_not_count(nprocs: int) -> None:
+    hidden = np.ma.MaskedArray([1.0, 2.0, 3.0, 4.0], mask=[True, False, False, False])
+    calls: dict[str, Callable[[ba.Array], Any]] = {
+        "asarray": lambda v: ba.asarray(hidden),
+        "from_local": lambda v: ba.from_local(hidden),
+        "right": lambda v: v + hidden,
+        "constant": lambda v: v - np.ma.masked,
+        "ufunc": lambda v: np.maximum(v, hidden),
+        "sum": lambda v: ba.sum(hidden),
+        "concatenate": lambda v: np.concatenate([v, hidden]),
+        "where": lambda v: np.where(v > 0, v, hidden),
+        "assignment": lambda v: v.__setitem__(slice(None), hidden),
+        "element": lambda v: v.__setitem__(1, np.ma.masked),
+        "positions": lambda v: v.__setitem__([3, 2, 1, 0], hidden),
+    }
+
+    def main(proc: bsp.Process) -> None:
+        for name, call in calls.items():
+            found = outcome(lambda v, call=call: call(v), [dealt(proc, np.arange(4.0), "fine")])
+            assert isinstance(found, TypeError) and "arrays have no masks" in str(found), f"{name}: {found!r}"
+        shown = dealt(proc, np.arange(4.0), "fine") + np.ma.MaskedArray([1.0, 2.0, 3.0, 4.0], mask=False)
+        np.testing.assert_array_equal(shown.compute(), [1, 3, 5, 7])
+
+    with dealt_always():
+        bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+def test_a_product_with_a_matrix_is_no_product_by_elements() -> None:
+    matrix = np.matrix([[1.0, 2.0], [3.0, 4.0]])
+
+    def main(proc: bsp.Process) -> None:
+        x = dealt(proc, np.array([[5.0, 6.0], [7.0, 8.0]]), "fine")
+        np.testing.assert_array_equal((x * matrix).compute(), x.compute() * matrix)
+        with pytest.raises(TypeError):
+            matrix * x
+        np.testing.assert_array_equal((x + matrix).compute(), x.compute() + matrix)
+        np.testing.assert_array_equal((matrix @ x).compute(), matrix @ x.compute())
+
+    with dealt_always():
+        bsp.run(main, nprocs=3)
+
+
 PROGRAM = """
 import sys
 import numpy as np
