@@ -113,6 +113,8 @@ def strong(node: Node) -> Node:
 
 def truth(node: Node) -> Node:
     """Return a node as booleans, True where it is not 0; the node itself if it has booleans."""
+    if node.kind.dtype.kind == "M":  # dates are not compared with a number
+        return cast(node, np.dtype(bool))
     return node if node.kind.dtype.kind == "b" else apply(ew.of_ufunc(np.not_equal), node, operand(0))
 
 

@@ -212,7 +212,7 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: int | Sequence[int] | No
     axes = build.normal_axes(axis, array.ndim)
     if not axes:
         return array
-    held = array != 0
+    held = wrap(build.truth(build.strong(array._node)))
     key: list[slice] = [slice(None)] * array.ndim
     for k in axes:
         if not array.size:

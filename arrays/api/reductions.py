@@ -13,7 +13,7 @@ from bsp.arrays.api.manipulation import concat, diagonal
 from bsp.arrays.api.ufuncs import absolute, into, isclose, sqrt, where
 from bsp.arrays.array import NO_VALUE, Array, wrap
 from bsp.arrays.expressions.element_types import element_type
-from bsp.arrays.expressions.graph import LEAF, Node, Scan, interned, kind_of, leaf
+from bsp.arrays.expressions.graph import LEAF, Node, Scan, interned, leaf
 from bsp.arrays.expressions.layout import Axis, layout_of
 from bsp.arrays.gathering import decided
 from bsp.arrays.kernels import aggregates as ag
@@ -29,6 +29,17 @@ __all__ = [
 ]  # fmt: skip
 
 
+def _cast(node: Node, dtype: Any) -> Node:
+    """Return a node cast to the dtype in which its elements are added up; None: as it is.
+
+    Raises TypeError for dates and durations, whose numbers of days or seconds would be added up.
+    """
+    found = node.kind.dtype if dtype is None else element_type(dtype)
+    if node.kind.dtype.kind in "mM" and found != node.kind.dtype:
+        raise TypeError(f"dtype={found}: {node.kind.dtype} is not added up as another dtype; cast it first by astype")
+    return build.cast(node, found)
+
+
 def _reduced(
     name: str, how: ag.Aggregate, x: Any, axis: Any, dtype: Any, out: Any, keepdims: Any, initial: Any, where: Any
 ) -> Array:  # fmt: skip
@@ -39,9 +50,7 @@ def _reduced(
     """
     if how is ag.MEAN and (where is not True or _is_exact(dtype)):
         return into(_masked_mean(_array(x), where, axis, dtype, keepdims), out)
-    node = build.strong(build.operand(x))
-    if dtype is not None:
-        node = build.cast(node, element_type(dtype))
+    node = _cast(build.strong(build.operand(x)), dtype)
     kind = node.kind.dtype if dtype is not None or initial is NO_VALUE else how.result(node.kind.dtype)
     if initial is None:
         if where is not True or builtins.any(not node.kind.shape[k] for k in _axes_of(axis, node)):
@@ -218,9 +227,7 @@ def _moment(
         left_out = ddof if correction is None else correction
         found = _masked_variance(_array(x), where, axis, dtype, left_out, keepdims, mean)
         return into(_root(found) if root else found, out)
-    node = build.strong(build.operand(x))
-    if dtype is not None:
-        node = build.cast(node, element_type(dtype))
+    node = _cast(build.strong(build.operand(x)), dtype)
     how = ag.moments(ddof if correction is None else correction, root)
     axes = build.reduced_axes(axis, len(node.kind.shape))
     squares = build.reduced(node, how, axes, bool(keepdims))
@@ -276,8 +283,7 @@ def argmax(x: ArrayLike, /, axis: int | None = None, out: Array | None = None, *
 def count_nonzero(x: ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> Array:
     """Return the number of elements that are not zero, over axes.  Lazy.  Cost: as `sum`."""
     node = build.strong(build.operand(x))
-    true = node if node.kind.dtype == bool else build.apply(ew.of_ufunc(np.not_equal), node, build.operand(0))
-    return sum(wrap(true), axis=axis, keepdims=keepdims)
+    return sum(wrap(build.truth(node)), axis=axis, keepdims=keepdims)
 
 
 def trace(
@@ -516,9 +522,9 @@ def accumulated(how: ag.Aggregate, x: Any, axis: int, dtype: Any = None) -> Arra
     """
     node = build.strong(build.operand(x))
     axis = build.whole_axis(axis, len(node.kind.shape))
-    found = how.result(node.kind.dtype) if dtype is None else element_type(dtype)
+    node = build.cast(node, how.result(node.kind.dtype)) if dtype is None else _cast(node, dtype)
     op = interned(Scan, how, how.ufunc, axis)
-    return wrap(Node(op, (build.cast(node, found),), kind_of(node.kind.shape, found)))
+    return wrap(Node(op, (node,), node.kind))
 
 
 def _cumulative(how: ag.Aggregate, x: Any, axis: Any, dtype: Any, out: Any) -> Array:
@@ -679,7 +685,7 @@ def array_equal(a: ArrayLike, b: ArrayLike, equal_nan: bool = False) -> bool:
     if x.shape != y.shape:
         return False
     same = x == y
-    if equal_nan and x.dtype.kind in "fc" and y.dtype.kind in "fc":
+    if equal_nan and x.dtype.kind in "fcmM" and y.dtype.kind in "fcmM":
         same = same | ((x != x) & (y != y))
     return bool(all(same))
 

@@ -136,6 +136,8 @@ def _bins(call: str, array: Array, bins: Any, range: Any, weights: Any) -> Any:
     """
     if isinstance(bins, str):
         return number_of_bins(bins, reshape(array, (-1,)), range, weights)
+    if np.ndim(bins):  # numbers and dates have no order: an error here is the same on every process
+        np.result_type(array.dtype, bins.dtype if isinstance(bins, Array) else as_array(bins).dtype)
     if not isinstance(bins, Array) or bins.ndim != 1 or bins.size < 2:
         return brought(f"{call}: bins", bins)
     (node,) = computed(build.strong(bins._node))

@@ -208,8 +208,11 @@ def interp(
         raise ValueError("fp and xp are not of the same length.")
     if not points.size:
         raise ValueError("array of sample points is empty")
-    array = astype(asarray(x), np.float64)
-    points, values = astype(points, np.float64), astype(values, kind)
+    array = asarray(x)
+    for each, needed in ((array, np.float64), (points, np.float64), (values, kind)):
+        if not np.can_cast(each.dtype, needed):
+            raise TypeError(f"interp: {each.dtype} is not cast to {np.dtype(needed)} by the rule 'safe'; x.astype() is")
+    array, points, values = astype(array, np.float64), astype(points, np.float64), astype(values, kind)
     if period is not None:
         array, points = array % period, points % period
         order = argsort(points)

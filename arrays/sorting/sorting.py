@@ -497,4 +497,5 @@ def sort_complex(x: ArrayLike) -> Array:
     if array.dtype.kind == "c":
         return array
     narrow = array.dtype.char in "bhBH"  # as in NumPy: integers that single precision holds exactly
-    return wrap(build.cast(array._node, np.dtype(np.complex64 if narrow else np.complex128)))
+    kind = np.dtype(np.complex64) if narrow else np.result_type(array.dtype, np.complex128)
+    return wrap(build.cast(array._node, kind))

@@ -96,9 +96,44 @@ def test_extremes_sums_and_means() -> None:
             "median of dates": lambda d, g, s: np.median(d),
             "deviation": lambda d, g, s: s.std(),
             "product": lambda d, g, s: s.prod(),
+            "numbers of days": lambda d, g, s: d.sum(dtype="i8"),
+            "running numbers": lambda d, g, s: d.cumsum(dtype=float),
+            "mean of numbers": lambda d, g, s: np.mean(d, dtype=float),
+            "deviation of numbers": lambda d, g, s: s.std(dtype="f4"),
+            "interpolated": lambda d, g, s: np.interp(d, [0.0, 1.0], [2.0, 3.0]),
+            "interpolated to": lambda d, g, s: np.interp([0.5], [0.0, 1.0], s[:2]),
         },
         [DATES, GAPS, SPANS], tolerance=0,
     )  # fmt: skip
+
+
+def test_dates_are_true_but_the_first_day() -> None:
+    as_numpys(
+        {
+            "any and all": lambda d, g, s: (d.any(), d.all(), g.all(), d[:0].any(), np.all(g.reshape(6, 5), axis=0)),
+            "count": lambda d, g, s: (np.count_nonzero(d), np.count_nonzero(g.reshape(6, 5), axis=1)),
+            "positions": lambda d, g, s: (np.flatnonzero(d), g.nonzero(), np.argwhere(d)),
+            "where": lambda d, g, s: np.where(d, s, -s),
+            "zeros": lambda d, g, s: np.trim_zeros(d),
+            "or": lambda d, g, s: np.logical_or.reduce(d),
+            "equal": lambda d, g, s: (np.array_equal(g, g), np.array_equal(g, g, equal_nan=True)),
+        },
+        [np.where(np.arange(30) % 7, DATES, np.datetime64(0, "D")), np.where(np.arange(30) % 4, GAPS, NO_DATE), SPANS],
+        tolerance=0,
+    )  # fmt: skip
+
+
+def test_dates_have_no_place_among_numbers() -> None:
+    """Only one process has values that NumPy could not compare, and all raise the error."""
+
+    def main(proc: bsp.Process) -> None:
+        dates = ba.asarray(np.where(np.arange(30) < 5, NO_DATE, DATES).astype("M8[ns]"), grid=5)
+        with pytest.raises(TypeError):
+            ba.histogram(dates, bins=np.array([0, 1, 2]))
+        proc.sync()
+
+    with dealt_always():
+        bsp.run(main, nprocs=3)
 
 
 @examples(30)

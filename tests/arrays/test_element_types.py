@@ -184,6 +184,19 @@ def test_a_product_with_a_matrix_is_no_product_by_elements() -> None:
         bsp.run(main, nprocs=3)
 
 
+def test_extended_precision_is_kept() -> None:
+    as_numpys(
+        {
+            "nan_to_num": lambda x: np.nan_to_num(x),
+            "nan_to_num of complex numbers": lambda x: np.nan_to_num(x * 1j),
+            "sort_complex": lambda x: np.sort_complex(x[::-1]),
+            "interp": lambda x: np.interp(x, [0.0, 1.0], [2.0, 3.0]),
+        },
+        [np.array([0.5, np.inf, -np.inf, np.nan, 1.0, 2.0, np.longdouble(1) / 3], np.longdouble)],
+        tolerance=0,
+    )
+
+
 PROGRAM = """
 import sys
 import numpy as np
