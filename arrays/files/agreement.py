@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -47,7 +48,7 @@ def _attempt(work: Callable[[], Any]) -> tuple[SentError | None, Any]:
         return None, work()
     except Exception as wrong:  # noqa: BLE001 - any error must reach all processes
         number = wrong.errno if isinstance(wrong, OSError) else None
-        text = str(wrong) or type(wrong).__name__
+        text = re.sub(r" at 0x[0-9a-f]+", "", str(wrong)) or type(wrong).__name__  # clones must send the same bytes
         if isinstance(wrong, OSError):
             text = wrong.strerror or text
             kind = "missing" if isinstance(wrong, FileNotFoundError) else "system" if number is not None else "format"

@@ -80,4 +80,4 @@ def check(call: str, inside: CheckedFile, pieces: Iterable[CheckedPiece]) -> Non
     """Raise FormatError unless the pieces of all processes, which make up a checked file, have its checksum."""
     crc = reduce(lambda whole, piece: joined(whole, piece.crc, piece.length), sorted(pieces), 0)
     if crc != inside.crc:
-        raise FormatError(f"{call}: Bad CRC-32 for file {inside.name!r}: it has changed since it was written")
+        raise FormatError(f"{call}: Bad CRC-32: it has changed since it was written")

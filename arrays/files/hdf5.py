@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,22 @@ from bsp.arrays.typing import ArrayLike
 _FILES = Held("HDF5", "biufc")
 
 
+@contextmanager
+def _opened(path: PathLike, mode: str) -> Iterator[Any]:
+    """Open an HDF5 file.  An error of the system is raised in its own words.
+
+    h5py's words for it have the time and addresses in memory, which differ between clones.
+    """
+    try:
+        with needed("h5py").File(path, mode) as file:
+            yield file
+    except (OSError, RuntimeError) as wrong:
+        number = re.search(r"errno = (\d+)", str(wrong))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from None
+
+
 def read_hdf5(path: PathLike, dataset: str | None = None, *, grid: Grid = None, process_grid: Grid = None) -> Array:
     """Read a dataset of an HDF5 file; each process reads its own blocks.
 
@@ -43,7 +61,7 @@ def read_hdf5(path: PathLike, dataset: str | None = None, *, grid: Grid = None, 
 
     def work() -> Any:
         h5py = needed("h5py")
-        with h5py.File(path, "r") as file:
+        with _opened(path, "r") as file:
             names: list[str] = []
             file.visititems(lambda name, each: names.append(name) if isinstance(each, h5py.Dataset) else None)
             name = names[0] if dataset is None and len(names) == 1 else dataset
@@ -81,12 +99,12 @@ def write_hdf5(path: PathLike, x: ArrayLike, dataset: str = "data", **options: A
     writers = sorted({pid for node in nodes.values() if node.layout is not None for pid in writers_of(node.layout)})
 
     def prepare(part: Path) -> None:
-        with needed("h5py").File(part, "w") as file:
+        with _opened(part, "w") as file:
             for name, node in nodes.items():
                 file.create_dataset(name, node.kind.shape, node.kind.dtype, **(options if node.kind.shape else {}))
 
     def write(part: Path) -> None:
-        with needed("h5py").File(part, "r+") as file:
+        with _opened(part, "r+") as file:
             for name, node in nodes.items():
                 layout = node.layout
                 assert layout is not None

@@ -63,7 +63,7 @@ def load_npy(
     once more for its checksum.
     Raises NoSuchFile, FileError, or FormatError if it is no .npy file, has no numbers, ends early or was changed.
     """
-    call = f"load({os.fspath(path)!r})"
+    call = f"load({os.fspath(path)!r})" + ("" if inside is None else f", member {inside.name!r}")
     found: dict[str, Any] = {}
 
     def work() -> Any:

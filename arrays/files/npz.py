@@ -259,7 +259,8 @@ def load_npz(path: PathLike, grid: Grid = None, process_grid: Grid = None) -> Np
         if plain:
             arrays[key] = load_npy(path, grid, process_grid, inside=member)
         else:
-            arrays[key] = asarray(_inflated(call, path, member.name), grid=grid, process_grid=process_grid)
+            whole = _inflated(f"{call}, member {member.name!r}", path, member.name)
+            arrays[key] = asarray(whole, grid=grid, process_grid=process_grid)
     return arrays
 
 

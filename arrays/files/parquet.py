@@ -60,7 +60,8 @@ def read_parquet(
         `write_parquet` wrote the files from a vector.
     dtype : None: what the columns promote to; a column with missing values is read as floats, with NaN for them.
     names : return (array, list of the names of its columns).
-    Each process reads the row groups that have rows of its blocks.
+    Each process reads the row groups that have rows of its blocks.  Values that are only in the names of folders, as in
+    "year=2026/", are not read.
     Cost: one superstep, in which all agree that they could read.  A file's metadata count its missing values; where
     they do not, integers are read as floats.
     Raises NoSuchFile, FileError, FormatError if a column has no numbers or one that is none of `dtype`'s integers,

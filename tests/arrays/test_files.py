@@ -603,6 +603,23 @@ def test_a_file_of_another_kind_is_told_to_all(tmp_path: Path, ending: str, libr
     assert str(path) in told(FormatError, ba.load, 3, path)
 
 
+def test_errors_of_the_system_have_no_addresses_and_no_times(tmp_path: Path) -> None:
+    """Clones send the errors that they meet, which must be the same bytes."""
+    pytest.importorskip("h5py")
+    (tmp_path / "x.h5").mkdir()
+    named = f"read_hdf5({str(tmp_path / 'x.h5')!r})"
+    assert told(FileError, ba.load, 3, tmp_path / "x.h5") == f"{named}: {os.strerror(errno.EISDIR)}"
+    np.save(tmp_path / "x.npy", np.arange(3))
+    (tmp_path / "x.npy").write_bytes((tmp_path / "x.npy").read_bytes().replace(b"False", b"Flase"))
+    assert "malformed" in (wrong := told(FormatError, ba.load, 1, tmp_path / "x.npy")) and "0x" not in wrong
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_an_error_in_an_archive_names_the_member(tmp_path: Path, save: Callable[..., None]) -> None:
+    save(tmp_path / "x.npz", good=np.arange(3), bad=np.array(["text"]))
+    assert "member 'bad.npy': arrays hold numbers" in told(FormatError, ba.load, 2, tmp_path / "x.npz")
+
+
 def test_hdf5_datasets_are_named(tmp_path: Path) -> None:
     h5py = import_module("h5py")
     path = tmp_path / "x.h5"
@@ -823,7 +840,7 @@ def test_a_changed_byte_of_an_archive_is_found(tmp_path: Path, name: str, nprocs
             theirs["x"]
         (wrong,) = set(bsp.run(fails, nprocs=nprocs))
         if place > start + 127:
-            assert f"load({str(path)!r}): Bad CRC-32 for file 'x.npy'" in wrong
+            assert f"load({str(path)!r}), member 'x.npy': Bad CRC-32: it has changed" in wrong
         path.write_bytes(whole)
 
 
@@ -875,7 +892,7 @@ def test_bytes_behind_an_array_in_an_archive_are_checked_and_missing_ones_found(
     _with_a_byte_changed(tmp_path / "more.npz", (tmp_path / "more.npz").read_bytes().index(b"more", 100))
 
     def changed(proc: bsp.Process) -> None:
-        with pytest.raises(FormatError, match=r"Bad CRC-32 for file 'more\.npy'"):
+        with pytest.raises(FormatError, match=r"member 'more\.npy': Bad CRC-32"):
             ba.load(tmp_path / "more.npz")
 
     bsp.run(changed, nprocs=nprocs)
