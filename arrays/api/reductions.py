@@ -354,7 +354,8 @@ def _array(x: Any) -> Array:
 def _counted(x: Array, mask: Any, axis: Any, keepdims: bool) -> Array:
     """Return how many elements a mask leaves for each result, as numbers that the results can be divided by."""
     held = wrap(build.broadcast(build.strong(build.cast(build.operand(mask), np.dtype(bool))), x.shape))
-    kind = _real_dtype(x) if x.dtype.kind in "fc" else np.dtype(np.float64)
+    single = np.float32  # at least: half precision holds no number above 65504
+    kind = np.result_type(_real_dtype(x), single) if x.dtype.kind in "fc" else np.dtype(np.float64)
     return sum(held, axis=axis, keepdims=keepdims).astype(kind)
 
 

@@ -133,8 +133,8 @@ def _sum_dtype(ufunc: np.ufunc) -> Callable[[DType], DType]:
     return result
 
 
-def _same(dtype: DType) -> DType:
-    return dtype
+def _native(dtype: DType) -> DType:
+    return dtype.newbyteorder("=")
 
 
 def _boolean(dtype: DType) -> DType:
@@ -227,12 +227,12 @@ class Moments(Aggregate):
     def _result(dtype: DType) -> DType:
         if dtype.kind in "mM":
             np.square(np.empty(1, dtype))  # raises NumPy's error for dates and durations
-        found = np.dtype(np.float64) if dtype.kind in "iub" else dtype
+        found = np.dtype(np.float64) if dtype.kind in "iub" else _native(dtype)
         return np.dtype(f"f{found.itemsize // 2}") if found.kind == "c" else found
 
     def partial(self, dtype: DType) -> DType:
         """Return the structured dtype of a mean and the sum of squared deviations from it."""
-        mean = np.dtype(np.float64) if dtype.kind in "iub" else dtype
+        mean = np.dtype(np.float64) if dtype.kind in "iub" else _native(dtype)
         if mean == np.float16:
             mean = np.dtype(np.float32)
         square = np.dtype(f"f{mean.itemsize // 2}") if mean.kind == "c" else mean
@@ -315,7 +315,7 @@ class Mean(Aggregate):
     def _result(dtype: DType) -> DType:
         if dtype.kind == "M":
             np.add.reduce(np.empty(1, dtype))  # raises NumPy's error for the addition of dates
-        return np.dtype(np.float64) if dtype.kind in "iub" else dtype
+        return np.dtype(np.float64) if dtype.kind in "iub" else _native(dtype)
 
     def partial(self, dtype: DType) -> DType:
         """Return the dtype of the sums: float32 for float16, as in NumPy, else that of the result."""
@@ -330,8 +330,8 @@ class Mean(Aggregate):
 
 SUM = Aggregate("sum", np.add, 0, _sum_dtype(np.add))
 PROD = Aggregate("prod", np.multiply, 1, _sum_dtype(np.multiply))
-MIN = Aggregate("min", np.minimum, None, _same)
-MAX = Aggregate("max", np.maximum, None, _same)
+MIN = Aggregate("min", np.minimum, None, _native)
+MAX = Aggregate("max", np.maximum, None, _native)
 ALL = Aggregate("all", np.logical_and, True, _boolean)
 ANY = Aggregate("any", np.logical_or, False, _boolean)
 ARGMIN = Extreme("argmin", np.argmin, np.less)

@@ -254,3 +254,27 @@ def test_truth_values_are_counted_as_numpy_sums_them(nprocs: int) -> None:
     for found in bsp.run(main, nprocs=nprocs):
         for got, expected in zip(found, want, strict=True):
             np.testing.assert_array_equal(got, expected, strict=True)
+
+
+@pytest.mark.parametrize("dtype", [">i4", ">u2", ">f2", ">f8", ">c8", ">M8[s]", ">m8[s]"])
+def test_reductions_of_the_other_byte_order_have_this_machines(dtype: str) -> None:
+    as_numpys(
+        {
+            "extremes": lambda x: (x.max(), x.min(axis=0), np.nanmax(x, axis=1, keepdims=True)),
+            "mean": lambda x: (x.mean(), np.mean(x, axis=0), np.nanmean(x, axis=0)),
+            "variance": lambda x: (x.var(), np.std(x, axis=0), np.nanvar(x, axis=1)),
+        },
+        [np.arange(60).reshape(6, 10).astype(dtype)],
+    )
+
+
+@pytest.mark.parametrize("dtype", ["f2", ">f2"])
+def test_means_of_half_precision_count_and_add_beyond_its_range(dtype: str) -> None:
+    x = np.full(70_000, 3, dtype)
+
+    def main(proc: bsp.Process) -> None:
+        array = ba.asarray(x)
+        for found in (array.mean(), ba.nanmean(array), ba.mean(array, where=x > 0), array.var() + 3):
+            assert found.compute() == 3 and found.dtype == np.float16
+
+    bsp.run(main, nprocs=3)
