@@ -334,8 +334,9 @@ def geomspace(
 ) -> Array:
     """Return `num` numbers from start to stop with a constant ratio between neighbours."""
     kind = None if dtype is None else element_type(dtype)
-    numbers = complex if kind is not None and kind.kind == "c" else None  # complex numbers go round 0, real ones do not
-    ends = np.geomspace(start, stop, 2, dtype=numbers)  # for NumPy's dtype, and its errors for bad input
+    ends = np.geomspace(start, stop, 2)  # for NumPy's dtype, and its errors for bad input
+    if kind is not None:  # complex numbers go round 0, real ones do not
+        ends = np.geomspace(start, stop, 2, dtype=np.result_type(ends, kind))
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
     kind = ends.dtype if kind is None else kind

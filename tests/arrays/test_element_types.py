@@ -197,6 +197,11 @@ def test_extended_precision_is_kept() -> None:
     )
 
 
+def test_a_geometric_sequence_has_the_precision_that_is_asked_for() -> None:
+    (found,) = bsp.run(lambda proc: ba.geomspace(1, 9, 7, dtype="g").compute(), nprocs=1)
+    np.testing.assert_allclose(found, np.geomspace(1, 9, 7, dtype="g"), rtol=4 * np.finfo("g").eps, atol=0)
+
+
 PROGRAM = """
 import sys
 import numpy as np
