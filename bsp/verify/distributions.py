@@ -105,27 +105,26 @@ class OnRoot(Everywhere):
 def collected(by: Distribution, parts: list[Any], like: Any) -> np.ndarray:
     """Return the global array of all parts, of the shape of `like`.
 
-    Raises Unlawful if the order of the processes changes it, or some element is no process's.
+    Raises Unlawful if two processes have different values of an element, or some element is no process's.
     """
     wanted = np.asarray(like)
-    found = []
-    for order in (range(len(parts)), reversed(range(len(parts)))):
-        whole = np.full(wanted.shape, _Unwritten, object)
-        _put_all(by, whole, parts, order)
-        found.append(whole)
-    forward, backward = found
-    missing = np.array([each is _Unwritten for each in forward.reshape(-1)], bool).reshape(forward.shape)
+    whole = np.full(wanted.shape, _Unwritten, object)
+    for pid, part in enumerate(parts):
+        before = whole.copy()
+        by.put(whole, part, pid, len(parts))
+        changed = differences(before, whole) & ~_unwritten(before)
+        if changed.any():  # each process is compared with those before it: the last one hides none
+            at = tuple(int(k) for k in np.argwhere(changed)[0])
+            where = f"element {list(at)} of the result" if at else "the result"
+            raise Unlawful(
+                f"{where} is {before[at]!r} on a process before process {pid} and {whole[at]!r} on process {pid}: by "
+                f"{by} they must agree"
+            )
+    missing = _unwritten(whole)
     if missing.any():
         at = tuple(int(k) for k in np.argwhere(missing)[0])
         raise Unlawful(f"element {list(at)} of the result is no process's by {by}")
-    different = differences(forward, backward)
-    if different.any():
-        at = tuple(int(k) for k in np.argwhere(np.atleast_1d(different))[0])[: wanted.ndim]
-        raise Unlawful(
-            f"element {list(at)} of the result is {forward[at]!r} or {backward[at]!r}, as the last process that has it "
-            f"by {by}: they must agree"
-        )
-    return forward
+    return whole
 
 
 def same(a: Any, b: Any) -> bool:
@@ -147,9 +146,9 @@ class _Unwritten:
     """The value of elements that no process has written."""
 
 
-def _put_all(by: Distribution, whole: np.ndarray, parts: list[Any], order: Iterable[int]) -> None:
-    for pid in order:
-        by.put(whole, parts[pid], pid, len(parts))
+def _unwritten(whole: np.ndarray) -> np.ndarray:
+    """Return which elements no process has written."""
+    return np.array([each is _Unwritten for each in whole.reshape(-1)], bool).reshape(whole.shape)
 
 
 def lawful(by: Distribution, lengths: Iterable[int] = range(8), nprocs: Iterable[int] = range(1, 6)) -> None:

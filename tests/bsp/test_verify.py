@@ -181,6 +181,17 @@ def test_disagreeing_copies_and_missing_elements() -> None:
         verify.equivalent(lambda proc, x: x[:1], lambda x: x, sizes=[3], nprocs=[1])
 
 
+@pytest.mark.parametrize("pid", [0, 1, 2])
+@pytest.mark.parametrize("other", [1, None])
+def test_one_process_that_has_another_copy_is_found_wherever_it_is(pid: int, other: object) -> None:
+    def nearly(proc: bsp.Process, x: Any) -> Any:
+        total = proc.allreduce(x.sum())
+        return other if proc.pid == pid else total
+
+    with pytest.raises(verify.Counterexample, match=r"the result is .* must agree"):
+        verify.equivalent(nearly, np.sum, collect=verify.Everywhere(), sizes=[2], nprocs=[3])
+
+
 def test_errors_and_programs_that_do_not_end() -> None:
     def unequal(proc: bsp.Process, x: Any) -> Any:
         if proc.pid:
