@@ -117,14 +117,19 @@ def collected(by: Distribution, parts: list[Any], like: Any) -> np.ndarray:
             at = tuple(int(k) for k in np.argwhere(changed)[0])
             where = f"element {list(at)} of the result" if at else "the result"
             raise Unlawful(
-                f"{where} is {before[at]!r} on a process before process {pid} and {whole[at]!r} on process {pid}: by "
-                f"{by} they must agree"
+                f"{where} is {plain(before[at])!r} on a process before process {pid} and {plain(whole[at])!r} on "
+                f"process {pid}: by {by} they must agree"
             )
     missing = _unwritten(whole)
     if missing.any():
         at = tuple(int(k) for k in np.argwhere(missing)[0])
         raise Unlawful(f"element {list(at)} of the result is no process's by {by}")
     return whole
+
+
+def plain(value: Any) -> Any:
+    """Return an array or number of NumPy as Python's lists and numbers, for messages; anything else as it is."""
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 def same(a: Any, b: Any) -> bool:

@@ -16,7 +16,7 @@ from bsp.errors import BspError
 from bsp.runner import blas_limit, run_here
 from bsp.transport.base import Solo
 from bsp.verify.cases import Case, Shape, numeric, ordered, symbolic
-from bsp.verify.distributions import Blocks, Distribution, NoAxis, Unlawful, collected, differences, lawful
+from bsp.verify.distributions import Blocks, Distribution, NoAxis, Unlawful, collected, differences, lawful, plain
 
 SIZES = range(7)  # of each name, unless the caller gives others
 NPROCS = (1, 2, 3, 4)
@@ -99,8 +99,9 @@ def equivalent(
     Where several processes put to, or send to, one, the sources are also applied in other orders: a program that needs
     that of D1 and D2 is told from others (`ordered`), and holds.
     Raises Counterexample with the smallest failing case, its input made simpler where that still fails; Unlawful for
-    distributions that break their laws; ValueError if there is no case to check, or if a distribution along the first
-    axis is to distribute or collect a scalar; what the specification raises, with a note.
+    distributions that break their laws; ValueError if there is no case to check, if a size of the shapes has no lengths
+    or a number of processes is none, or if a distribution along the first axis is to distribute or collect a scalar;
+    TypeError for what is no distribution; what the specification raises, with a note.
     """
     count = _arguments(program)
     given = (
@@ -112,11 +113,17 @@ def equivalent(
     if not len(given) == len(forms) == count:
         raise ValueError(f"equivalent: {count} arguments, {len(given)} distributions, {len(forms)} shapes")
     for each in dict.fromkeys([*given, by]):
+        if not isinstance(each, Distribution):
+            raise TypeError(f"equivalent: {each!r:.60} is no distribution, such as verify.Blocks()")
         lawful(each)
     if orders < 0:
         raise ValueError(f"equivalent: orders={orders}: 0 or more other orders of turns and arrivals")
     names = list(dict.fromkeys(name for form in forms for name in form if isinstance(name, str))) or ["n"]
     lengths = sizes if isinstance(sizes, Mapping) else dict.fromkeys(names, SIZES if sizes is None else sizes)
+    if values is None and (unknown := [name for name in names if name not in lengths]):
+        raise ValueError(f"equivalent: sizes={dict(lengths)} has no lengths of {unknown[0]!r}, a size of the shapes")
+    if not all(isinstance(p, (int, np.integer)) and p > 0 for p in nprocs):
+        raise ValueError(f"equivalent: nprocs={tuple(nprocs)}: numbers of processes are integers from 1")
     cases = ordered({name: list(each) for name, each in lengths.items()}, list(nprocs), assume)
     if limit < 1 or not cases:
         why = f"limit={limit}" if limit < 1 else f"sizes={dict(lengths)}, nprocs={tuple(nprocs)}"
@@ -270,7 +277,7 @@ class _Check:
             return None
         at = tuple(int(k) for k in np.argwhere(different.reshape(wanted.shape))[0]) if wanted.ndim else ()
         where = f"element {list(at)}" if at else "the result"
-        return f"{where}: {found[at]!r}, but {wanted[at]!r} is specified", found, wanted
+        return f"{where}: {plain(found[at])!r}, but {plain(wanted[at])!r} is specified", found, wanted
 
     def _simpler(self, case: Case, inputs: list[Any], wrong: Any, named: str) -> tuple[list[Any], Any]:
         """Return inputs with as many zeros and ones as still fail."""
@@ -370,5 +377,5 @@ def _first_line(error: BaseException) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value.tolist() if isinstance(value, np.ndarray) else value)
+    text = repr(plain(value))
     return text if len(text) <= 200 else text[:197] + "..."
