@@ -60,18 +60,29 @@ def _numbers(given: ArrayLike) -> np.ndarray:
 def from_networkx(graph: Any, weight: str = "weight") -> tuple[Graph, list[Any]]:
     """Return a networkx graph that every process has, and its nodes in the order of the vertices.  Collective.
 
-    Raises GraphError for other objects.
+    weight : the attribute that holds the value of an edge, 1 where there is none.
+    Raises GraphError for other objects, and for values of edges that are no real numbers.
     """
     if not all(hasattr(graph, name) for name in ("edges", "is_directed")):
         raise GraphError(f"from_networkx: {type(graph).__name__} is no networkx graph; from_edges takes lists of edges")
     nodes = list(graph)
     number = {node: k for k, node in enumerate(nodes)}
     here = world()
-    edges = [(number[u], number[v], data.get(weight, 1.0)) for u, v, data in graph.edges(data=True)]
+    edges = [(number[u], number[v], _value(u, v, data, weight)) for u, v, data in graph.edges(data=True)]
     mine = np.array(edges[here.pid :: here.nprocs], float).reshape(-1, 3)
     return from_edges(
         mine[:, 0].astype(int), mine[:, 1].astype(int), mine[:, 2], len(nodes), directed=graph.is_directed()
     ), nodes
+
+
+def _value(u: Any, v: Any, data: Any, weight: str) -> float:
+    """Return the value of an edge of networkx.  Raises GraphError, on every process, if it is no real number."""
+    found = data.get(weight, 1.0)
+    try:
+        return float(found)
+    except (TypeError, ValueError):
+        what = f"{weight}={found!r:.60} of the edge ({u!r}, {v!r})"
+        raise GraphError(f"from_networkx: {what} is no real number") from None
 
 
 def rmat(scale: int, edge_factor: int = 16, *, seed: int = 0, directed: bool = True) -> Graph:

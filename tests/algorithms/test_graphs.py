@@ -444,6 +444,20 @@ def test_rmat_has_few_vertices_with_most_of_the_edges() -> None:
     assert degrees[: len(degrees) // 10].sum() > degrees.sum() / 2
 
 
+@pytest.mark.parametrize("value", ["long", None, 1j])
+def test_a_value_of_networkx_that_is_no_number_is_named_on_every_process(value: object) -> None:
+    networkx = pytest.importorskip("networkx")
+    G = networkx.Graph([(0, 1), (1, 2)])
+    G[1][2]["weight"] = value
+
+    def main(proc: bsp.Process) -> str:
+        with pytest.raises(graphs.GraphError, match=r"^from_networkx: weight=.* of the edge \(1, 2\) is no real"):
+            graphs.from_networkx(G)
+        return "named"
+
+    assert bsp.run(main, nprocs=3) == ["named"] * 3
+
+
 @pytest.mark.parametrize("nprocs", PROCESSES)
 def test_graphs_come_from_networkx_and_from_edges_of_both_ways(nprocs: int) -> None:
     karate = nx.karate_club_graph()
