@@ -43,8 +43,9 @@ def complete(
         `sketch(proc, *parts)`, and `options` are those of `bsp.verify.equivalent`.
     most : candidates at most.
     Results are compared exactly.  An exception refutes a candidate.  `repeat` takes the least number of times.
-    Raises NoCompletion, with the example that the last candidates did not compute; ValueError if there are no inputs;
-    TypeError for a sketch that is a lambda, and for inputs that are no tuples.
+    Raises NoCompletion, with the example that the last candidates did not compute; ValueError if there are no inputs,
+    or a hole has no values or an unknown operator; TypeError for a sketch that is a lambda, and for inputs that are no
+    tuples.
     """
     began, tried = time.perf_counter(), 0
     check: _Plain | _Parallel

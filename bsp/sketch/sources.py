@@ -6,7 +6,7 @@ import ast
 import copy
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bsp.sketch import holes
@@ -93,6 +93,8 @@ class _Preparing(ast.NodeTransformer):
         meant = self._meant(node.func)
         if meant is holes.hole:
             values = eval(compile(ast.Expression(node.args[0]), "<hole>", "eval"), dict(self.space))
+            if not isinstance(values, Collection) or not values:
+                raise ValueError(f"{ast.unparse(node)}: a hole has values to choose from, such as hole(range(3))")
             return self._opened(OpenHole("hole", [ast.Constant(value) for value in values]))
         if meant is holes.choose:
             return self._chosen(node.args)
@@ -132,7 +134,10 @@ class _Preparing(ast.NodeTransformer):
         given = tuple(operands.elts)
         names = [ast.Name(f"a{k}", ast.Load()) for k in range(len(given))]
         deep = 1 if depth is None else int(ast.literal_eval(depth))
-        shapes = list(_expressions(names, str(ast.literal_eval(operators)), deep))
+        signs = str(ast.literal_eval(operators))
+        if wrong := [sign for sign in signs if sign not in _SIGNS]:
+            raise ValueError(f"expr: no operator {wrong[0]!r}; there are {' '.join(_SIGNS)}")
+        shapes = list(_expressions(names, signs, deep))
         arguments = ast.arguments([], [ast.arg(name.id) for name in names], None, [], [], None, [])
         codes = []
         for shape in shapes:

@@ -40,6 +40,31 @@ def test_a_sketch_that_is_a_lambda_is_refused() -> None:
         sketch.complete(abs, lambda x: x, inputs=[(1,)])
 
 
+def of_number(x: Any) -> Any:
+    return x + hole(3)  # type: ignore[arg-type]
+
+
+def of_nothing(x: Any) -> Any:
+    return x + hole([])
+
+
+def of_power(x: Any) -> Any:
+    return expr((x, 2), "+^")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (of_number, r"^hole\(3\): a hole has values to choose from, such as hole\(range\(3\)\)"),
+        (of_nothing, r"^hole\(\[\]\): a hole has values"),
+        (of_power, r"^expr: no operator '\^'; there are \+ - \* / %"),
+    ],
+)
+def test_a_hole_that_nothing_fills_is_named(wrong: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        sketch.complete(wrong, lambda x: x, inputs=[(1,)])
+
+
 def test_nan_equals_nan() -> None:
     def program(x: Any) -> Any:
         return x * hole(range(3))
