@@ -166,7 +166,8 @@ class _Sparse:
         values = _evaluated([at.entry, *kept], right, at.operands)
         semiring = Semiring(_ADD[how])
         dtype = semiring.add.reduce(np.zeros(1, values.dtype)).dtype
-        found = places._over(axes, semiring.add, semiring.zero_of(dtype), values.astype(dtype))
+        values = values != 0 if dtype.kind == "b" else values.astype(dtype)  # complex numbers are not cast to bool
+        found = places._over(axes, semiring.add, semiring.zero_of(dtype), values)
         return found, [*own, *kept]
 
     def _product(

@@ -36,6 +36,7 @@ DENSE_RESULTS: list[tuple[str, Any]] = [
     ("y[k] = max(A[i,k] - z[i])", held(A - z[:, None], -np.inf).max(0)),
     ("y[i] = max[k](minimum(A[i,k], x[k]))", held(np.minimum(A, x), -np.inf).max(1)),
     ("y[i] = any((A[i,k] > 3) & (x[k] > 4))", (THERE & (A > 3) & (x > 4)).any(1)),
+    ("y[i] = any(A[i,k] * 1j)", THERE.any(1)), ("y[i] = all(A[i,k] * 1j - 3j)", (~THERE | (A != 3)).all(1)),
     ("y[i] = all(A[i,k] > 2)", (~THERE | (A > 2)).all(1)), ("y[i] = prod(A[i,k])", held(A, 1.0).prod(1)),
     ("s = sum(A[i,k] * z[i] * x[k])", z @ A @ x), ("s = max(A[i,k] * D[i,k])", held(A * D, -np.inf).max()),
     ("y[i] = sum(exp(A[i,k] / 9) * x[k])", held(np.exp(A / 9) * x, 0).sum(1)),
