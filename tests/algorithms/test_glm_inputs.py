@@ -714,3 +714,11 @@ def test_categories_of_numbers_are_numbers_where_numbers_are_needed() -> None:
         model = glm.PoissonRegression().fit(given[["age", "visits"]], y)
         np.testing.assert_allclose(model.coef_, known, rtol=1e-9)
     assert glm.LogisticRegression().fit(given[["age", "late"]], "late").classes_.dtype == bool
+
+
+@pytest.mark.parametrize("y", ["y", "y ~ a"])
+def test_columns_of_a_table_of_pyarrow_are_not_taken_for_files(y: str) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({"a": [1.0, 2.0, 4.0], "y": [1.0, 2.0, 3.0]})
+    with pytest.raises(glm.DataError, match=rf"^'{y}' names columns, and X is a pyarrow.Table: .* X.to_pandas\(\)"):
+        glm.LinearRegression().fit(table, y)

@@ -76,6 +76,9 @@ def prepared(X: Any, given: Given, family: Family, classes: int, intercept: bool
         X = plain_columns(X, [name.split("~")[0].strip() for name in _named(given)])
         X = _used(X, given) if is_formula(given.y) else X
     data = opened(X)
+    if hasattr(X, "to_pandas") and (name := next(filter(None, _named(given)), "")):  # of pyarrow or polars
+        kind = f"{type(X).__module__.partition('.')[0]}.{type(X).__name__}"
+        raise DataError(f"{name!r} names columns, and X is a {kind}: take a pandas data frame, X.to_pandas()")
     formula = None
     if isinstance(data, Table) and is_formula(given.y):
         formula = read_formula(given.y, data, _named(given)[1:])
