@@ -722,3 +722,8 @@ def test_columns_of_a_table_of_pyarrow_are_not_taken_for_files(y: str) -> None:
     table = pyarrow.table({"a": [1.0, 2.0, 4.0], "y": [1.0, 2.0, 3.0]})
     with pytest.raises(glm.DataError, match=rf"^'{y}' names columns, and X is a pyarrow.Table: .* X.to_pandas\(\)"):
         glm.LinearRegression().fit(table, y)
+
+
+def test_responses_beyond_the_range_of_numbers_are_told_to_be_scaled() -> None:
+    with pytest.raises(glm.DataError, match=r"range of numbers: scale y or the columns of X down$"):
+        glm.PoissonRegression().fit([[1.0], [2.0], [4.0]], [1e307, 1e308, 1.7e308])

@@ -119,7 +119,7 @@ class Objective:
                     "give others: fit an intercept, or take another link"
                 )
             raise DataError(
-                "the objective at the start is beyond the range of numbers: scale the columns, or start nearer"
+                "the objective at the start is beyond the range of numbers: scale y or the columns of X down"
             )
         bend = first.curvature if first.curvature.ndim == 1 else np.diagonal(first.curvature)
         units = np.sqrt(np.maximum(bend - self._ridge_diagonal(), 0.0)) * np.sqrt(spread)  # their product may overflow
