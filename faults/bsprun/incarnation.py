@@ -145,8 +145,10 @@ class Incarnation:
         if estate is None:
             self.job.term += 1
             self.crew.begin(self.job.term, self._settings())
-            for element in range(self.count):
-                self._launch(element)
+            self._wait_for_a_host()
+            if not self.over:
+                for element in range(self.count):
+                    self._launch(element)
         else:
             self._take_over(estate)
         turned = time.monotonic()
@@ -228,11 +230,19 @@ class Incarnation:
         """Return the failure domain of an element; None if all are on this machine."""
         return None if self.job.local else self.homes.domain_of(self.crew.host_of(element))
 
+    def _wait_for_a_host(self) -> None:
+        """Wait until a host can run agents: all may be lost just now, and the crew starts their keepers anew."""
+        until = time.monotonic() + _APPEAR
+        while not self.crew.ready() and not self.over:
+            if time.monotonic() > until:
+                raise NotStarted(f"no host is left, and none has come back in {_APPEAR:.0f} s")
+            for event in self.crew.hear(_TURN):
+                self._on(event)
+            self._hear_signals()
+
     def _launch(self, element: int) -> None:
         """Start an agent at the beginning of the incarnation, on another host if its own is lost."""
         ready, host = self.crew.ready(), self.homes.first[element]
-        if not ready:
-            raise LaunchError("no host is left")
         self.crew.launch(element, host if host in ready else min(ready, key=self.crew.on))
 
     def seconds(self) -> float:

@@ -289,3 +289,20 @@ def test_a_lost_bundle_goes_on_from_the_last_checkpoint_inside_the_same_bsprun(
     assert lost.returncode == 3
     assert "BundleLost: processes 2-3 (bundle 1), superstep" in lost.stderr
     assert undisturbed.startswith(lost.stdout)
+
+
+def test_a_job_whose_only_host_is_lost_goes_on_from_its_checkpoint_when_the_host_is_back(
+    script: Path, undisturbed: str, tmp_path: Path
+) -> None:
+    """The keeper is killed, and all agents die with it; bsprun starts another keeper before it starts agents."""
+    events = tmp_path / "events.jsonl"
+    options = ["-p", 4, "-n", 2, "--clones", 2, "--checkpoint", tmp_path / "c", "--every", 10, "--events", events]
+    words = [BSPRUN, *map(str, options), str(script), "150"]
+    job = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(events, "checkpoint", job)
+    for keeper in psutil.Process(job.pid).children():
+        keeper.kill()
+    text, said = job.communicate(timeout=300)
+    assert (job.returncode, text) == (0, undisturbed), said
+    kinds = [json.loads(line)["kind"] for line in events.read_text().splitlines()]
+    assert kinds.count("lost") == 1 and kinds.count("resumed") == 1
