@@ -34,6 +34,7 @@ from bsp.errors import NoRoom, ValueNeeded
 from bsp.host import keep_freed_memory
 from bsp.hosts.build import build, difference
 from bsp.hosts.lifeline import Lifeline, threads_waited_for
+from bsp.interpreter.open_files import flush_files
 from bsp.processes import Process
 from bsp.source import is_program, traceback_of
 from bsp.transport.base import Solo, Transport
@@ -120,7 +121,7 @@ def run_element(settings: dict[str, Any], program: list[str], lifeline: Lifeline
         if under_mpi:
             MPI.COMM_WORLD.Abort(1)
         raise
-    _flush()
+    flush_files()
     if lifeline is not None:
         ending: dict[str, Any] = {"threads": threads_waited_for()}
         if transport.index == 0:
@@ -129,13 +130,6 @@ def run_element(settings: dict[str, Any], program: list[str], lifeline: Lifeline
     elif transport.index == 0:
         sys.stderr.write(said)
         sys.exit(verdict.status)
-
-
-def _flush() -> None:
-    """Flush standard output and error, unless the program has closed or deleted them."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, ValueError, OSError):
-            stream.flush()
 
 
 def rehearse(transport: Transport, nprocs: int) -> None:

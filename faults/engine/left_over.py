@@ -1,4 +1,4 @@
-"""The end of a program in a worker: its threads, which Python waits for, and its functions of `atexit`.
+"""The end of a program in a worker: its threads, which Python waits for, its functions of `atexit`, its open files.
 
 A forked process ends without them, so a worker does here what an interpreter does at its end.
 """
@@ -13,6 +13,7 @@ import weakref
 from typing import Any
 
 from bsp.hosts.lifeline import threads_waited_for
+from bsp.interpreter.open_files import flush_files
 
 _SILENT = 3.0  # seconds to wait for threads without a word
 _AFTER_A_FAILURE = 10.0  # seconds after which threads do not keep a failure from being told
@@ -26,7 +27,7 @@ def begin() -> None:
 
 
 def finish(failed: bool, stdout: Any) -> bytes:
-    """Wait for the program's threads and call its functions of `atexit`; return what they print.
+    """Wait for the program's threads, call its functions of `atexit`, flush its files; return what is printed.
 
     failed : whether the program has raised an exception: then threads have some seconds.
     stdout : where they print to instead.
@@ -38,6 +39,7 @@ def finish(failed: bool, stdout: Any) -> bytes:
     try:
         _join(_AFTER_A_FAILURE if failed else None)
         atexit._run_exitfuncs()
+        flush_files()
     finally:
         sys.stdout = kept
     return text.getvalue()

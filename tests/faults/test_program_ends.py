@@ -227,3 +227,27 @@ def test_a_call_of_os_exit_is_named_once_under_clones(tmp_path: Path) -> None:
         r"bsprun: BundleLost: process 1 \(bundle 1\), .*: its worker left with status 5, 4 times in superstep 0\n",
         done.stderr,
     )
+
+
+@BOTH
+@pytest.mark.parametrize("end", ["", "raise ValueError('over')"])
+def test_what_is_written_to_a_file_that_is_not_closed_is_in_it(tmp_path: Path, options: str, end: str) -> None:
+    """Files of the script, of a module and of a function that is under way when the program fails."""
+    (tmp_path / "journal.py").write_text("file = open('journal.txt', 'w')\n")
+    program = f"""
+import journal
+script = open(f"script-{{proc.pid}}.txt", "w")
+def work():
+    local = open(f"local-{{proc.pid}}.txt", "wb")
+    print("text", file=script)
+    local.write(b"bytes")
+    print("text", file=journal.file)
+    proc.sync()
+    {end}
+work()
+"""
+    done = ended(tmp_path, program, options)
+    assert done.returncode == bool(end), done
+    texts = {each.name: each.read_text() for each in tmp_path.glob("*.txt")}
+    kept = {f"{name}-{pid}.txt": text for name, text in (("script", "text\n"), ("local", "bytes")) for pid in (0, 1)}
+    assert texts == kept | {"journal.txt": "text\n"}
