@@ -167,7 +167,7 @@ def _key(path: str | None) -> str:
         key = _given_key(path)
         from_secret(key)
     except (ValueError, KeyError):
-        raise LaunchError(f"{where} holds no key: it has 40 characters, and is 'secret' in the job's file") from None
+        raise LaunchError(f"{where} holds no key: a key has 40 characters; it is 'secret' in the job's file") from None
     return key
 
 

@@ -235,7 +235,7 @@ def test_who_has_not_the_key_or_asks_for_what_is_not_there_is_told_so_in_a_line(
         no_key.write_text(held)
         no_key.chmod(0o600)
         refused = job.bsp("join", "h1:5000", "--key-file", str(no_key), status=2)
-        assert "holds no key: it has 40 characters" in refused and refused.count("\n") == 1
+        assert "holds no key: a key has 40 characters" in refused and refused.count("\n") == 1
     key = tmp_path / "open"
     key.write_text("x" * 40)
     key.chmod(0o644)
