@@ -416,7 +416,12 @@ class Incarnation:
         return settings
 
     def _use(self, host: int) -> None:
-        """Start agents on a host that has joined: they take what is missing, or stand by."""
+        """Start agents on a host that has joined: they take what is missing, or stand by.
+
+        None if it was left before its keeper was there: the keeper has been told to end.
+        """
+        if host in self.crew.left:
+            return
         for _ in range(self.homes.hosts[host].slots):
             if self._vacancies:
                 self._vacancies.pop(0)

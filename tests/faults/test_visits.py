@@ -10,11 +10,14 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from bsp.faults.bsprun.incarnation import Incarnation, Vacancy
 from bsp.faults.events.log import read
+from bsp.hosts.listing import Host
 
 pytestmark = pytest.mark.jobs
 
@@ -254,3 +257,16 @@ def test_a_joiner_with_another_key_is_not_heard(job: Job, tmp_path: Path) -> Non
     assert joiner.wait(SECONDS) == 2
     assert joiner.stderr is not None and "does not answer; it hears only who has its key" in joiner.stderr.read()
     assert not job.events("joined") and job.process.poll() is None
+
+
+def test_no_agent_is_started_on_a_host_that_was_left_before_it_was_there() -> None:
+    """It would never appear, and whatever place it was to take would stay empty."""
+    incarnation = Incarnation.__new__(Incarnation)
+    launched: list[tuple[int, int]] = []
+    incarnation.crew = cast(Any, SimpleNamespace(left={1}, launch=lambda *where: launched.append(where)))
+    incarnation.homes = cast(Any, SimpleNamespace(hosts=[Host("h1", 2), Host("h2", 2), Host("h3", 2)]))
+    incarnation._vacancies, incarnation._numbers = [Vacancy(0.0, 0, False)], 4
+    incarnation._use(1)
+    assert (launched, len(incarnation._vacancies)) == ([], 1)
+    incarnation._use(2)
+    assert (launched, len(incarnation._vacancies)) == ([(4, 2), (5, 2)], 0)
