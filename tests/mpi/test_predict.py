@@ -341,6 +341,23 @@ def test_a_failing_run_leaves_its_trace_up_to_there(tmp_path: Path) -> None:
     assert "ZeroDivisionError" in found["notes"][0]
 
 
+@pytest.mark.parametrize("nprocs", [2, 3])
+def test_a_mismatch_between_elements_leaves_its_trace_up_to_there(nprocs: int, tmp_path: Path) -> None:
+    path = script(
+        tmp_path,
+        "import bsp\nproc = bsp.process()\nproc.allreduce(1.0)\n"
+        "if proc.pid: proc.send(0, 1)\nproc.sync() if proc.pid else proc.allreduce(2.0)\n",
+    )
+    out = tmp_path / "t.json"
+    done = ran(*BSPRUN, "-p", nprocs, "-n", 2, "--trace", out, path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("bsprun: SyncMismatch: process 0 waits in allreduce")
+    assert done.stderr.count("\n") == 1
+    found = json.loads(out.read_text())
+    jsonschema.validate(found, SCHEMA)
+    assert (found["supersteps"], found["messages"]) == (1, nprocs * (nprocs - 1))
+
+
 def test_reports_and_perfetto_traces_are_written_and_nothing_is_left_beside_them(tmp_path: Path) -> None:
     path = script(tmp_path, TALK)
     out, page = tmp_path / "p.json", tmp_path / "r.html"

@@ -181,6 +181,15 @@ class Recorder:
         """The number of supersteps that have ended."""
         return self._settled + len(self._wall) + sum(len(sums.wall) for sums in self._folded)
 
+    def _forget_unfinished(self) -> None:
+        """Drop what was counted in a superstep that a mistake has ended before its boundary."""
+        ended = len(self._wall)
+        counts = zip(*[iter(self._single)] * 5, strict=True)
+        self._single = [number for effect in counts if effect[0] < ended for number in effect]
+        self._multi = [several for several in self._multi if several[0] < ended]
+        self._rows = [row for row in self._rows if row[0] < ended]
+        self._registers = [step for step in self._registers if step < ended]
+
     def _fold(self) -> None:
         """Turn the lists into sums, with one row for each superstep since the last fold."""
         rows, p = len(self._wall), self.nprocs
@@ -293,6 +302,7 @@ class Recorder:
         wall, settled = perf_counter() - self._mark, len(self._wall) * len(self.pids)
         tail = gather((np.array(self._work[settled:]), wall, self.choices))
         del self._work[settled:]
+        self._forget_unfinished()
         self._fold()
         self._meet(gather)
         if self.account is not None:
