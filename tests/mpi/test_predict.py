@@ -198,6 +198,8 @@ def test_a_program_that_cannot_be_predicted_gets_one_line(program: str, status: 
         (["--sweep", "2"], "--sweep goes with --predict"),
         (["--abstract"], "--abstract goes with --predict"),
         (["--json"], "--json goes with --predict"),
+        (["--predict", "-p", "9" * 12], f"--predict: notes on {'9' * 12} processes alone need 64 TB"),
+        (["--predict", "--abstract", "-p", "9" * 12], "predict fewer processes"),
         (["--predict", "-p", "2", "-n", "3"], "-n 3 elements for 2 processes"),
         (["--machine", "none.toml"], "machine file 'none.toml' does not exist"),
         (["-p", "2", "-n", "1", "--machine", "ring:0"], "--machine ring:0: NETWORK:P"),

@@ -37,6 +37,7 @@ from bsp.world import handle, hosting
 _DEFAULT = "the machine is a default, not measured: run `bsp probe` first"
 Host = Callable[[Element], None]
 _MEMORY_KEPT = 0.9  # share of the available memory that the first superstep may fill
+_OF_A_PROCESS = 64  # bytes noted at least of each process, also of one that does not run
 _LEAST = 0.03  # share of all memory that stays free
 _EVERY = 0.005  # seconds between measurements of memory
 _BUSY, _NOTICED = 0.25, 0.05  # a machine is busy above this share, and so many seconds, of waits for a core
@@ -133,6 +134,12 @@ def predicted(
 
     host : gives the element its processes.  say : called with messages during the prediction.
     """
+    least, available = nprocs * _OF_A_PROCESS, psutil.virtual_memory().available
+    if least > available:
+        raise NoRoom(
+            f"--predict: notes on {nprocs} processes alone need {in_bytes(least)}; {in_bytes(available)} are free; "
+            "predict fewer processes"
+        )
     seen = machine.using(elements)
     sample = Sample(nprocs) if abstract and nprocs > WIDE and not every_process else None
     notes: list[str] = []
