@@ -144,6 +144,13 @@ def test_a_prediction_never_starts_mpi_and_prints_nothing_of_the_programs(tmp_pa
     assert "all 4 processes run in this one; in their first superstep they need" in done.stderr
 
 
+def test_a_prediction_says_that_processes_never_meet(tmp_path: Path) -> None:
+    path = script(tmp_path, "import bsp\nbsp.run(lambda proc: proc.sync(), nprocs=3)\n")
+    (said,) = [note for note in prediction_of("-p", 2, path)["notes"] if "never meet" in note]
+    assert "supersteps of bsp.run and bsp.Session are not counted" in said
+    assert not any("never meet" in note for note in prediction_of("-p", 1, path)["notes"])
+
+
 def test_a_prediction_prints_nothing_whatever_way_the_script_takes(tmp_path: Path) -> None:
     path = script(
         tmp_path,

@@ -35,6 +35,10 @@ from bsp.source import here
 from bsp.world import handle, hosting
 
 _DEFAULT = "the machine is a default, not measured: run `bsp probe` first"
+_ALONE = (
+    "the processes never meet: each does the whole program alone; supersteps of bsp.run and bsp.Session are not "
+    "counted here, bsp.predict(main, nprocs=...) prices them"
+)
 Host = Callable[[Element], None]
 _MEMORY_KEPT = 0.9  # share of the available memory that the first superstep may fill
 _OF_A_PROCESS = 64  # bytes noted at least of each process, also of one that does not run
@@ -179,6 +183,8 @@ def predicted(
     clock.close()
     assert recorder.account is not None
     record = headed("prediction", program, seed, notes) | recorder.account.record(measured=False)
+    if nprocs > 1 and not record["supersteps"]:
+        record["notes"].append(_ALONE)
     record["abstract"] = abstract
     first = starts(nprocs, elements)
     if element.abstract is not None:
