@@ -7,6 +7,7 @@ import os
 import pickle
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,9 @@ from bsp.cost.record.progress import RunProgress, live_line
 from bsp.cost.units import counted
 from bsp.engine.element import Element
 from bsp.engine.layout import check_numbers
+from bsp.engine.reports import pickled
 from bsp.engine.verdict import Verdict
-from bsp.errors import BspError, LaunchError, ProcessFailed
+from bsp.errors import BspError, CannotSend, LaunchError, ProcessFailed
 from bsp.host import is_own
 from bsp.hosts.listing import from_option, placed
 from bsp.notebook import render_without_ours
@@ -29,6 +31,8 @@ from bsp.world import handle, hosting
 
 if TYPE_CHECKING:
     from bsp.engine.reordering import Reordering
+    from bsp.engine.task import Task
+    from bsp.hosts.lifeline import Lifeline
 
 
 def run(
@@ -128,36 +132,71 @@ def run(
 def run_here(
     main: Callable[..., Any], args: tuple[Any, ...], nprocs: int, transport: Transport, seed: int,
     machine: Machine = DEFAULT, checker: Any = None, progress: bool = False, reordering: Reordering | None = None,
+    lifeline: Lifeline | None = None,
 ) -> list[Any]:  # fmt: skip
     """Run `main` on this element and the other elements of `transport`; return the results by pid, on every element.
 
     reordering : the order of turns and arrivals here, for checks; None: that of pids.
+    lifeline : this element's connection to the launcher, which is told whose turn it is.
     """
-    element = Element(nprocs, transport, seed, checker, machine)
+    element = Element(nprocs, transport, seed, checker, machine, lifeline=lifeline)
     element.reordering = reordering or element.reordering
     if progress and element.index == 0:
         element.progress = RunProgress(machine, live_line())
-    element.host(lambda task: main(handle(task), *args))
+    sent: dict[int, bytes] = {}
+
+    def body(task: Task) -> Any:
+        result = main(handle(task), *args)
+        if transport.elements > 1:  # in the process: what it raises reaches all elements, and none waits in `gather`
+            sent[task.pid] = _pickled_result(task.pid, result)
+        return result
+
+    element.host(body)
     with hosting(element):
         verdict = element.run()
     raise_failure(verdict, element)
     mine = [task.result for task in element.tasks]
     if transport.elements == 1:
         return mine
-    from bsp.values import by_value
-
-    parts = transport.gather(by_value.dumps(mine))
+    parts = transport.gather([sent.get(task.pid) for task in element.tasks])  # nothing after sys.exit
     results: list[Any] = []
     for k, part in enumerate(parts):
-        results += mine if k == element.index else pickle.loads(part)
+        results += mine if k == element.index else [each and pickle.loads(each) for each in part]
     return results
+
+
+def _pickled_result(pid: int, result: Any) -> bytes:
+    """Return the pickle of what process `pid` returns.  Raises CannotSend if there is none."""
+    from bsp.values import by_value
+
+    try:
+        data: bytes = by_value.dumps(result)
+    except Exception as wrong:  # noqa: BLE001 - pickling fails with any of them
+        raise CannotSend(
+            f"bsp.run: the result of process {pid}, {type(result).__name__}, cannot be pickled ({wrong}); "
+            "return values, or run on one element"
+        ) from None
+    return data
+
+
+def _readable(error: BaseException) -> BaseException:
+    """Return an exception that another interpreter can unpickle: this one, or else its type and text in ProcessFailed.
+
+    The notes of the exception, which hold its traceback, are kept.
+    """
+    if pickled(error):
+        return error
+    told = ProcessFailed(traceback.format_exception_only(error)[0].strip())
+    for note in getattr(error, "__notes__", ()):
+        told.add_note(note)
+    return told
 
 
 def raise_failure(verdict: Verdict, element: Element) -> None:
     """Raise the exception that ended the job, if there is one: the process's own object if the process ran here.
 
     A process on another element sent its exception pickled, where that was possible; else ProcessFailed is raised.
-    A non-zero exit status raises SystemExit.
+    `sys.exit` with a text or a non-zero status raises SystemExit with it.
     """
     culprit = verdict.culprit
     error = None
@@ -168,12 +207,15 @@ def raise_failure(verdict: Verdict, element: Element) -> None:
     if culprit is not None and error is not None:
         error.add_note(f"raised by process {culprit.pid} in superstep {culprit.superstep}:\n{culprit.traceback}")
         raise error
+    farewell = verdict.farewell.removesuffix("\n")
     if verdict.failure is not None:
         if culprit is not None and culprit.traceback:
             verdict.failure.add_note(culprit.traceback)
+        if farewell:
+            verdict.failure.add_note(farewell)
         raise verdict.failure
     if verdict.status:
-        raise SystemExit(verdict.status)
+        raise SystemExit(farewell or verdict.status)
 
 
 def _in_world(
@@ -200,7 +242,8 @@ def _in_world(
     if world.size > nprocs:
         from bsp.values import by_value
 
-        told = world.bcast(by_value.dumps((results, error)) if world.rank == 0 else None)
+        known = None if error is None else _readable(error)
+        told = world.bcast(by_value.dumps((results, known)) if world.rank == 0 else None)
         if world.rank >= nprocs:
             results, error = pickle.loads(told)
     if error is not None:
@@ -240,8 +283,9 @@ def _in_a_job(main: Callable[..., Any], args: tuple[Any, ...], job: Launch) -> l
 
 
 def serve(
-    request: str, answer: str, nprocs: int, seed: int, transport: Transport, machine: Machine, checker: Any
-) -> int:
+    request: str, answer: str, nprocs: int, seed: int, transport: Transport, machine: Machine, checker: Any,
+    lifeline: Lifeline | None,
+) -> int:  # fmt: skip
     """Run the function of a request file in an element of the job that `run` started; element 0 writes the answer.
 
     request : a file with sys.path, then (main, args).  It is unpickled, so its folder must be this user's alone.
@@ -257,9 +301,9 @@ def serve(
         main, args = pickle.load(file)
     results, error, status = None, None, 0
     try:
-        results = run_here(main, args, nprocs, transport, seed, machine, checker)
+        results = run_here(main, args, nprocs, transport, seed, machine, checker, lifeline=lifeline)
     except BaseException as raised:  # noqa: BLE001 - `run` raises it again in the interpreter of its caller
-        error, status = raised, 1
+        error, status = _readable(raised), 1
     if transport.index == 0:
         try:
             data = by_value.dumps((results, error))

@@ -165,7 +165,11 @@ def _run(
     if program[0] == "--function":
         from bsp.runner import serve
 
-        status = serve(program[1], program[2], settings["nprocs"], settings["seed"], transport, machine, checker)
+        if lifeline is not None:
+            lifeline.watch()
+        status = serve(
+            program[1], program[2], settings["nprocs"], settings["seed"], transport, machine, checker, lifeline
+        )
         if checker is not None and not status:
             checker.keep(transport)
         return Verdict(True, None, status), ""

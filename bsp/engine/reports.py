@@ -28,7 +28,7 @@ def report(task: Task, superstep: int) -> Standing:
     _add_hint(error)
     return Standing(
         task.pid, RAISED, "", b"", _raised_at(error), task.raised_in, shown, traceback_of(error),
-        error if isinstance(error, CollectiveMistake) else None, None, _pickled(error),
+        error if isinstance(error, CollectiveMistake) else None, None, pickled(error),
     )  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def _raised_at(error: BaseException) -> SourceLine:
     return program_line(frame for frame in reversed(frames) if not is_ours(frame[0]))
 
 
-def _pickled(error: BaseException) -> bytes:
+def pickled(error: BaseException) -> bytes:
     """Return the pickle of an exception, or no bytes if it cannot be pickled and read back."""
     from bsp.values import by_value
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from types import CodeType, TracebackType
 from typing import NamedTuple
 
+from bsp.engine.reports import pickled
 from bsp.errors import ProcessFailed
 from bsp.source import is_ours
-from bsp.values import by_value
 
 
 class FramePlace(NamedTuple):
@@ -64,20 +64,10 @@ def told(error: BaseException) -> Told:
     )
     hidden = error.__cause__ is not None or error.__suppress_context__ or error.__context__ is None
     return Told(
-        type(error).__name__, str(error), stack, _pickled(error),
+        type(error).__name__, str(error), stack, pickled(error),
         None if error.__cause__ is None else told(error.__cause__),
         None if hidden or error.__context__ is None else told(error.__context__),
     )  # fmt: skip
-
-
-def _pickled(error: BaseException) -> bytes:
-    """Return the pickle of an exception, or no bytes if it cannot be pickled and read back."""
-    try:
-        data: bytes = by_value.dumps(error)
-        pickle.loads(data)
-    except Exception:  # noqa: BLE001 - its name and text are told anyway
-        return b""
-    return data
 
 
 def rebuilt(found: Told) -> BaseException:

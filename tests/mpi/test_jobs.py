@@ -1132,6 +1132,57 @@ def test_a_function_runs_as_a_job_from_plain_python(write: Write) -> None:
     assert ended.err == ""
 
 
+def test_a_job_of_a_function_names_what_it_cannot_give_back_and_how_it_died(write: Write) -> None:
+    """A result that cannot be pickled, an exception that cannot be read back, sys.exit with a text, os._exit."""
+    script = write("""
+        import os
+        import sys
+        import threading
+        import bsp
+
+        class Singular(Exception):
+            def __init__(self, row, column):
+                super().__init__(f"pivot {row}, {column}")
+
+        def locks(proc):
+            return threading.Lock() if proc.pid == 3 else 1
+
+        def fails(proc):
+            if proc.pid == 0:
+                raise Singular(1, 2)
+            proc.sync()
+
+        def exits(proc):
+            sys.exit("no input" if proc.pid == 1 else 0)
+
+        def leaves(proc):
+            proc.sync()
+            if proc.pid == 3:
+                os._exit(4)
+            proc.sync()
+
+        for main in (locks, fails, exits, leaves):
+            try:
+                bsp.run(main, nprocs=4, elements=2)
+            except BaseException as error:
+                print(type(error).__name__, error, ["in fails" in note for note in getattr(error, "__notes__", [])])
+        print(bsp.run(lambda proc: sys.exit(0) if proc.pid else 7, nprocs=4, elements=2))
+    """)
+    ended = command(sys.executable, script.path)
+    assert ended.out.splitlines() == [
+        "CannotSend bsp.run: the result of process 3, lock, cannot be pickled (cannot pickle '_thread.lock' object); "
+        "return values, or run on one element [False]",
+        "ProcessFailed Singular: pivot 1, 2 [True]",
+        "SystemExit no input []",
+        "LaunchError bsp.run: the job of 2 elements ended with status 4 and no results []",
+        "[7, None, None, None]",
+    ]
+    assert ended.err == (
+        "bsprun: error: element 1 (processes 2-3) ended by os._exit(4) at solver.py:25, in the turn of process 3, "
+        "superstep 1\n"
+    )
+
+
 def test_a_job_starts_from_any_thread_of_a_plain_python_process(write: Write) -> None:
     script = write("""
         import concurrent.futures
