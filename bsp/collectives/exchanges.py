@@ -196,5 +196,11 @@ def total_exchange(
     cuts = np.cumsum([0, *shares])
     parts = [rows[cuts[k] : cuts[k + 1]] for k in range(p)]
     received = exchange(proc, parts, None, algorithm, "total_exchange")
+    other = next((k for k, part in enumerate(received) if part.shape[1:] != received[0].shape[1:]), None)
+    if other is not None:  # they would broadcast
+        raise ShapeError(
+            f"total_exchange of rows of shape {received[0].shape[1:]} from process 0 and {received[other].shape[1:]} "
+            f"from process {other}: the rows of all processes have one shape{proc._place()}"
+        )
     together = joined(received)
     return together if counts is None else (together, [len(part) for part in received])

@@ -321,6 +321,18 @@ def test_values_that_do_not_combine_are_one_error_that_names_the_call(run: Any, 
         run(main, nprocs=3)
 
 
+@pytest.mark.parametrize("columns", [1, 2])
+def test_rows_of_different_shapes_are_a_mistake_that_names_two_processes(run: Any, columns: int) -> None:
+    """Rows of one column would broadcast to three."""
+
+    def main(proc: bsp.Process) -> None:
+        proc.total_exchange(np.ones((3, 3 if proc.pid else columns)))
+
+    told = rf"rows of shape \({columns},\) from process 0 and \(3,\) from process 1: the rows of all processes have one"
+    with pytest.raises(bsp.ShapeError, match=told):
+        run(main, nprocs=3)
+
+
 def test_mistakes_of_one_process_raise_there(run: Any) -> None:
     def main(proc: bsp.Process) -> None:
         for mistake, error in (
