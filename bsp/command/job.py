@@ -26,6 +26,7 @@ from bsp.cost.model import DEFAULT, Machine
 from bsp.cost.record.progress import RunProgress
 from bsp.cost.record.recorder import Recorder
 from bsp.cost.record.trace import record, write
+from bsp.engine.console import tell_failure
 from bsp.engine.element import Element
 from bsp.engine.layout import Hosting
 from bsp.engine.task import Task
@@ -113,14 +114,11 @@ def run_element(settings: dict[str, Any], program: list[str], lifeline: Lifeline
         rehearse(transport, 2)
     try:
         verdict, said = _run(settings, program, transport, machine, lifeline)
-    except BaseException:
-        traceback.print_exc()
-        sys.stderr.flush()
-        if lifeline is not None:
-            lifeline.broke()
+    except BaseException as error:  # noqa: BLE001 - the end of this element, whatever it is
+        tell_failure(error, lifeline)
         if under_mpi:
             MPI.COMM_WORLD.Abort(1)
-        raise
+        sys.exit(1)
     flush_files()
     if lifeline is not None:
         ending: dict[str, Any] = {"threads": threads_waited_for()}

@@ -265,7 +265,8 @@ def _without_mpi(job: Launch, desk: Desk | Links, told: str) -> tuple[str, str]:
 def first_death(job: Launch, desk: Desk | Links, told: str, code: int) -> tuple[int, str]:
     """Return how the element ended that died first, as a code, and in words; `told` by MPI's launcher."""
     told += "".join(desk.last_moments(element).of_mpi for element in desk.ending.lost)
-    first = _first_of(desk.ending.lost, told)
+    broken = [each for each in desk.ending.lost if desk.last_moments(each).line.startswith("by an error ")]
+    first = broken[0] if broken else _first_of(desk.ending.lost, told)
     exited = re.search(r"Process name: \[\S+,(\d+)\]\s+Exit code:\s+(\d+)", told)
     if exited and desk.last_moments(int(exited[1])).pid < 0:  # it failed to start: a package is missing on its host
         return int(exited[2]), _obituary(job, desk, int(exited[1]), int(exited[2]))
@@ -274,7 +275,7 @@ def first_death(job: Launch, desk: Desk | Links, told: str, code: int) -> tuple[
 
 
 def _first_of(lost: Mapping[int, float], told: str) -> int:
-    """Return the element whose death had those of the others as its consequence.
+    """Return the element whose death had those of the others as its consequence, if none has noted an error itself.
 
     MPI's launcher names the first that was killed, if it has seen that: on several hosts, elements that lose their
     connection to a dead one wait for that (`Links.launching`).  Otherwise it is the first by the clock of those that

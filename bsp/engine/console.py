@@ -6,10 +6,29 @@ import contextlib
 import io
 import os
 import sys
+import traceback
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bsp.engine.element import Element
+    from bsp.hosts.lifeline import Lifeline
+
+
+class OutputLost(OSError):
+    """The text of processes could not be written: the job ends, by no mistake of the program or of this package."""
+
+
+def tell_failure(error: BaseException, lifeline: Lifeline | None) -> None:
+    """Tell why the runtime ends this element: the loss of standard output in one line, all else with its traceback."""
+    if not isinstance(error, OutputLost):
+        traceback.print_exc()
+        sys.stderr.flush()
+        if lifeline is not None:
+            lifeline.broke("by an error of nonstop-bsp itself, told above")
+    elif lifeline is not None:
+        lifeline.broke(f"by an error of standard output: {error.strerror}")
+    else:
+        print(f"bsprun: error: standard output: {error.strerror}", file=sys.stderr, flush=True)
 
 
 class Console:
@@ -58,6 +77,8 @@ class Console:
                 self._write(b"".join(text for _, text in sorted(texts)))
             except BrokenPipeError:  # the reader has closed the pipe: `bsprun ... | head` is no mistake
                 self._stream = open(os.devnull, "w")  # noqa: SIM115
+            except OSError as wrong:  # a full disk
+                raise OutputLost(wrong.errno, wrong.strerror, "standard output") from wrong
 
     def _write(self, text: bytes) -> None:
         element, stream = self._element, self._stream

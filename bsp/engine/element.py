@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextvars
 import os
 import sys
-import traceback
 import weakref
 from _thread import get_ident
 from collections.abc import Callable, Sequence
@@ -28,7 +27,7 @@ import numpy as np
 
 from bsp.cost.model import DEFAULT, Machine
 from bsp.engine.boundary import Boundary
-from bsp.engine.console import Console
+from bsp.engine.console import Console, tell_failure
 from bsp.engine.layout import Hosting
 from bsp.engine.pool import Pool
 from bsp.engine.registration import forget_released, register
@@ -297,11 +296,9 @@ class Element:
             ended = self._quick and end_superstep(self, self.transport, self.transport.clock())
             if ended is not True:
                 self._end_superstep(None if ended is False else ended)
-        except BaseException:
+        except BaseException as error:
             if self.transport.elements > 1:  # the others would wait for this element's packets for ever
-                traceback.print_exc()
-                if self.lifeline is not None:
-                    self.lifeline.broke()
+                tell_failure(error, self.lifeline)
                 self.transport.abort()
             raise
 

@@ -128,9 +128,9 @@ class Lifeline:
         os.register_at_fork(after_in_child=in_child)
         threading.Thread(target=look, daemon=True, name="bsprun looks which line runs").start()
 
-    def broke(self) -> None:
-        """Note that the runtime itself has failed; its traceback has been printed."""
-        self._write_line("by an error of nonstop-bsp itself, told above")
+    def broke(self, how: str) -> None:
+        """Note how the runtime ended this element: "by ..."."""
+        self._write_line(how)
 
     def farewell(self, **ending: Any) -> None:
         """Send that the program has ended here.

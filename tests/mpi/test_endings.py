@@ -349,6 +349,21 @@ def test_the_status_of_a_failure_stays_where_nobody_reads_standard_error(tmp_pat
         assert (done.returncode, done.stdout) == (1, b"")
 
 
+@pytest.mark.parametrize("elements", [1, 2])
+@pytest.mark.parametrize("ends", ["for _ in range(99):\n    proc.sync()", "raise SystemExit(3)"])
+def test_a_full_disk_under_standard_output_is_one_line(tmp_path: Path, ends: str, elements: int) -> None:
+    path = program(tmp_path, f"if proc.pid == 1:\n    print('text')\n{ends}\n")
+    with open("/dev/full", "w") as full:
+        command = [BSPRUN, "-p", "2", "-n", str(elements), str(path)]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"bsprun: error: element 0 \(process(es)? 0(-1)?\) ended by an error of standard output: No space left on "
+        r"device, in the turn of process \d, superstep 0\n",
+        done.stderr,
+    )
+
+
 def test_more_text_than_is_held_for_a_reader_that_has_left_is_no_error() -> None:
     code = (
         "import sys\nfrom bsp.command import entry, tool\n"
