@@ -70,7 +70,7 @@ def run(
         the cell; on standard error elsewhere, where it is replaced on a terminal and written once to a file.
         Of a job on `hosts`, or with `check` on several elements, none is shown.
     Raises the exception of the program, with a note that names the process and the superstep; LaunchError for
-    arguments that do not fit, or a job that ends without results.
+    arguments that do not fit, or a job that ends without results; CannotSend for what cannot go to other elements.
     """
     check_numbers("bsp.run", nprocs=nprocs, elements=elements, seed=seed, blas_threads=blas_threads)
     if engine not in ("plain", "world"):
@@ -265,9 +265,10 @@ def _in_a_job(main: Callable[..., Any], args: tuple[Any, ...], job: Launch) -> l
 
     with tempfile.TemporaryDirectory(prefix="bsp-run-") as folder:
         request, answer = os.path.join(folder, "main"), os.path.join(folder, "results")
+        call = by_value.call_dumps("bsp.run", main, args, by_value.dumps)
         with open(request, "wb") as file:
             pickle.dump(sys.path, file)  # so that the job imports the modules that main needs from the same places
-            by_value.dump((main, args), file)
+            file.write(call)
         job.program = ["--function", request, answer]
         status = start(job)
         if status == 130:

@@ -28,6 +28,7 @@ from bsp.session.handles import Description, Handle, Handles, description
 from bsp.session.tracebacks import Told, rebuilt
 from bsp.source import without_ours
 from bsp.transport.schedules import CHOICES
+from bsp.values.by_value import call_dumps
 
 _newest: list[weakref.ref[Session]] = []
 _decoder = codecs.getincrementaldecoder("utf-8")
@@ -95,7 +96,8 @@ class Session:
             among the names that `main` uses.
         What processes print appears in the order of `bsprun`: that of process 0 at once, that of the others at the end
         of their superstep, by pid.
-        Raises the exception of the program, with a note that names the process and the superstep; SessionEnded.
+        Raises the exception of the program, with a note that names the process and the superstep; SessionEnded;
+        CannotSend for arguments that cannot be pickled.
         """
         try:
             return self._run(main, args)
@@ -124,7 +126,7 @@ class Session:
         if not self._lock.acquire(blocking=False):
             raise LaunchError(f"{self!r} runs a call already; a session runs one at a time")
         try:
-            body = self._handles.dumps((main, args))
+            body = call_dumps("Session.run", main, args, self._handles.dumps)
             self._calls += 1
             return self._results(self._answers(body, live_line() if self._progress and visible else None, keeps))
         finally:

@@ -14,6 +14,8 @@ from typing import IO, Any
 
 import cloudpickle
 
+from bsp.errors import BspError, CannotSend
+
 
 class ByValue(cloudpickle.Pickler):
     """A pickler of cloudpickle's that also writes the file names of code."""
@@ -29,6 +31,21 @@ def dumps(value: Any) -> bytes:
     out = io.BytesIO()
     dump(value, out)
     return out.getvalue()
+
+
+def call_dumps(call: str, main: Callable[..., Any], args: tuple[Any, ...], pickled: Callable[[Any], bytes]) -> bytes:
+    """Return the pickle of (main, args) by `pickled`.  Raises CannotSend, which names what has none, for `call`."""
+    try:
+        return pickled((main, args))
+    except BspError:
+        raise
+    except Exception as wrong:
+        for name, value in (*((f"argument {k + 1}", arg) for k, arg in enumerate(args)), ("the function", main)):
+            try:
+                pickled(value)
+            except Exception:  # noqa: BLE001 - as above
+                raise CannotSend(f"{call}: {name}, {type(value).__name__}, cannot be pickled ({wrong})") from None
+        raise
 
 
 def _reduced(code: CodeType) -> tuple[Any, ...]:

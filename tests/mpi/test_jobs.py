@@ -1167,6 +1167,10 @@ def test_a_job_of_a_function_names_what_it_cannot_give_back_and_how_it_died(writ
             except BaseException as error:
                 print(type(error).__name__, error, ["in fails" in note for note in getattr(error, "__notes__", [])])
         print(bsp.run(lambda proc: sys.exit(0) if proc.pid else 7, nprocs=4, elements=2))
+        try:
+            bsp.run(fails, 1, threading.Lock(), nprocs=4, elements=2)
+        except bsp.CannotSend as error:
+            print(error)
     """)
     ended = command(sys.executable, script.path)
     assert ended.out.splitlines() == [
@@ -1176,6 +1180,7 @@ def test_a_job_of_a_function_names_what_it_cannot_give_back_and_how_it_died(writ
         "SystemExit no input []",
         "LaunchError bsp.run: the job of 2 elements ended with status 4 and no results []",
         "[7, None, None, None]",
+        "bsp.run: argument 2, lock, cannot be pickled (cannot pickle '_thread.lock' object)",
     ]
     assert ended.err == (
         "bsprun: error: element 1 (processes 2-3) ended by os._exit(4) at solver.py:25, in the turn of process 3, "

@@ -284,6 +284,8 @@ def test_an_exception_that_cannot_travel_is_told(session: bsp.Session) -> None:
         session.run(main)
     with pytest.raises(bsp.CannotSend, match=r"the result of process 0, generator, cannot be pickled"):
         session.run(lambda proc: (k for k in range(3)))
+    with pytest.raises(bsp.CannotSend, match=r"^Session\.run: argument 2, generator, cannot be pickled"):
+        session.run(lambda proc, *args: None, 1, (k for k in range(3)))
     assert session.run(lambda proc: proc.pid) == [0, 1, 2, 3]
 
 
