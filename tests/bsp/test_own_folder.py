@@ -74,7 +74,7 @@ def test_nothing_is_unpickled_from_any_other(whose: str, folder: Path, monkeypat
     with pytest.raises(LaunchError, match="is not the folder that bsprun made"):
         Checker.of(check, Solo())
     with pytest.raises(LaunchError, match="is not on this machine"):
-        serve(str(folder / "main"), str(folder / "results"), 1, 0, Solo(), DEFAULT, None)
+        serve(str(folder / "main"), str(folder / "results"), 1, 0, Solo(), DEFAULT, None, None)
     assert not payload.path.exists()
 
 
