@@ -107,7 +107,7 @@ class Plan:
 
     @cached_property
     def heirs(self) -> dict[int, list[int]]:
-        """The operands that the result of a stage may be written over: large ones, which it is the last to read; by stage.
+        """The operands, by stage, that its result may be written over: large ones, which it is the last to read.
 
         None where an operation may raise for some values: the operands then serve for another attempt.
         """
