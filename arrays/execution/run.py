@@ -85,8 +85,8 @@ class Run:
         with notes:
             for stage, tasks, small in self.orders.stages[level]:
                 current.enter(stage.number)
-                if stage.number in self.plan.heirs:
-                    self.spare = self._last_read(tasks, self.plan.heirs[stage.number])
+                heirs = self.plan.heirs.get(stage.number) if small is None else None  # C makes blocks of its own
+                self.spare = self._last_read(tasks, heirs) if heirs else {}
                 try:
                     blocks = NotImplemented if small is None else small_blocks(small, self.values, self.params, current)
                     if blocks is NotImplemented:

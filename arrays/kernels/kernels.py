@@ -164,12 +164,9 @@ class Map:
             only = arrays[program.result] if program.result < len(arrays) else np.asarray(params[0], self.dtype)
             return filling(only, shape)
         out = room.spare.pop(task.at, None)
-        if out is not None:
-            pass
-        elif program.fallible or not _in_columns(arrays, shape):  # errors are sought in the order of rows
-            out = room.empty(shape, self.dtype)
-        else:
-            out = room.empty(shape[::-1], self.dtype).T
+        if out is None:
+            by_columns = not program.fallible and _in_columns(arrays, shape)  # errors are sought in the order of rows
+            out = room.empty(shape[::-1], self.dtype).T if by_columns else room.empty(shape, self.dtype)
         current.task, current.piece = task, None
         run_in_pieces(program, arrays, params, out)
         return out

@@ -195,3 +195,20 @@ def test_an_array_that_was_written_over_in_vain_is_told(monkeypatch: pytest.Monk
             x.persist()
 
     bsp.run(main, nprocs=1)
+
+
+def test_a_stage_does_not_take_what_one_in_c_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """C, which small stages run in, makes blocks of its own."""
+
+    def main(proc: bsp.Process) -> list[Any]:
+        x, y = ba.ones(100).persist(), ba.ones(1 << 16).persist()
+        x, z = x * 2.0, y < 2
+        ba.persist(x, z)
+        return [x.compute(), z.compute(), y.compute()]
+
+    monkeypatch.setattr(plan, "LEAST", 0)
+    with nothing_replicated():
+        for x, z, y in bsp.run(main, nprocs=1):
+            np.testing.assert_array_equal(x, np.full(100, 2.0))
+            np.testing.assert_array_equal(z, np.ones(1 << 16, bool), strict=True)
+            np.testing.assert_array_equal(y, np.ones(1 << 16))
