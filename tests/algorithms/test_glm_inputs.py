@@ -98,6 +98,21 @@ def test_whole_arrays_of_any_kind_give_the_same_model(kind: Any, nprocs: int) ->
         np.testing.assert_allclose(model.predict(given), known.predict(X), rtol=1e-9, atol=0)
 
 
+@pytest.mark.parametrize("role", ["y", "sample_weight", "offset"])
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_rows_of_pandas_that_are_shuffled_against_each_other_are_told(role: str, nprocs: int) -> None:
+    frame = people()[["visits", "age"]]
+    X, given = frame[["age"]], {"y": frame["visits"], role: frame["visits"]}
+    known = glm.PoissonRegression().fit(X, **given)
+    mixed = {**given, role: frame["visits"].sample(frac=1.0, random_state=0)}
+    message = raised(nprocs, lambda: glm.PoissonRegression().fit(X, **mixed))
+    assert message.startswith("DataError: X and the Series 'visits' have different indices")
+    assert message == raised(nprocs, lambda: known.score(X, **mixed))
+    for role_of in (lambda one: one.loc[X.index], lambda one: one.loc[X.index].to_numpy()):
+        mended = {name: role_of(one) for name, one in mixed.items()}
+        assert glm.PoissonRegression().fit(X, **mended).coef_ == known.coef_
+
+
 @pytest.mark.parametrize("nprocs", [1, 2, 3, 8])
 @pytest.mark.parametrize("layout", ["rows", "cyclic", "columns", "blocks", "replicated"])
 def test_arrays_of_bsp_are_used_however_they_lie(layout: str, nprocs: int) -> None:

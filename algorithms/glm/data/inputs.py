@@ -225,6 +225,19 @@ def check_length(shape: tuple[int, ...], n: int, what: str) -> None:
         raise DataError(f"Found input variables with inconsistent numbers of samples: {[n, shape[0]]} (X, {what})")
 
 
+def check_index(X: Any, vectors: Sequence[Any]) -> None:
+    """Raise DataError if a vector of pandas has another index than a data frame X: rows go together by position."""
+    if not is_frame(X) or not hasattr(X, "index"):
+        return
+    for vector in vectors:
+        if hasattr(vector, "iloc") and len(vector) == len(X) and not X.index.equals(vector.index):
+            name = "" if getattr(vector, "name", None) is None else f" {str(vector.name)!r}"
+            raise DataError(
+                f"X and the {type(vector).__name__}{name} have different indices, and rows go together by position: "
+                "take .loc[X.index] of it, or .to_numpy() if its rows are in X's order"
+            )
+
+
 def part_of(table: Table, name: str, kept: Any = slice(None)) -> np.ndarray:
     """Return the kept values of a column; texts as texts, not as codes."""
     values = table.vector(name)[kept]

@@ -13,7 +13,16 @@ import numpy as np
 
 from bsp.algorithms.glm.data.coding import Coding, coding_of
 from bsp.algorithms.glm.data.formulas import Formula, FormulaCoding, coding_by, is_formula, read_formula, response_of
-from bsp.algorithms.glm.data.inputs import check_no_times, is_frame, matrix_of, numbers, opened, part_of, vector_of
+from bsp.algorithms.glm.data.inputs import (
+    check_index,
+    check_no_times,
+    is_frame,
+    matrix_of,
+    numbers,
+    opened,
+    part_of,
+    vector_of,
+)
 from bsp.algorithms.glm.data.responses import LabelFacts, check_weights, classes_of, facts_of, shares
 from bsp.algorithms.glm.data.table import FRAME, Table, plain_columns
 from bsp.algorithms.glm.errors import DataError, agreed
@@ -72,6 +81,7 @@ def prepared(X: Any, given: Given, family: Family, classes: int, intercept: bool
     """
     if given.y is None:
         raise DataError("this model requires y to be passed, but the target y is None")
+    check_index(X, (*given[:-1], *given.absorb))
     if is_frame(X):  # what is no column of X needs numbers
         X = plain_columns(X, [name.split("~")[0].strip() for name in _named(given)])
         X = _used(X, given) if is_formula(given.y) else X

@@ -15,6 +15,7 @@ from bsp.algorithms.glm.data.coding import Coding, complete
 from bsp.algorithms.glm.data.formulas import FormulaCoding
 from bsp.algorithms.glm.data.inputs import (
     check_finite,
+    check_index,
     check_length,
     check_no_times,
     is_dealt_sparse,
@@ -213,6 +214,7 @@ def _check_finite(rows: Applied, values: Any, offset: Any) -> None:
 
 def parted(X: Any, *given: Any) -> tuple[Any, ...]:
     """Return X without the columns that are named, and the vectors: columns of a data frame where names are given."""
+    check_index(X, given)
     names = [each for each in given if isinstance(each, str)]
     if not is_frame(X) or not names:
         return X, *given
