@@ -42,8 +42,8 @@ docs: .venv/installed-docs
 
 COMMA := ,
 CHAOS := tests/faults tests/hosts
-STRUCK := $(patsubst %,tests/faults/test_%.py,chaos_kill_loop resume scenarios)  # real jobs, from outside
-SIMULATED := tests/faults/test_simulation.py
+STRUCK := $(patsubst %,tests/faults/jobs/test_%.py,chaos_kill_loop resume scenarios)  # real jobs, from outside
+SIMULATED := tests/faults/protocol/test_simulation.py
 WORLD := tests/mpi/test_world.py  # it takes all cores
 
 # what `make test-all` leaves out of the tests: all combinations of parameters

@@ -1,6 +1,6 @@
 /* The module `bsp.arrays.compiled._quick`: what every evaluation of an expression does before and between its kernels, and the
  * numbers of text files, and products of sparse rows, in C.  The reference is the code that each part names;
- * tests/arrays/test_quick.py, test_numbers_in_c.py and test_products_in_c.py compare them.
+ * tests/arrays/planning/test_quick.py, test_numbers_in_c.py and test_products_in_c.py compare them.
  */
 #include "quick.h"
 

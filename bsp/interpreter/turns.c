@@ -1,7 +1,7 @@
 /* In C: Belongings.enter and Belongings.leave, for a process that has changed nothing since its turn began.
  *
  * That is nearly every turn: nothing but comparisons and stores.  Where there is more to do, which C recognises before it
- * has done anything, the methods in Python do it all.  tests/bsp/test_turns.py compares the two.
+ * has done anything, the methods in Python do it all.  tests/bsp/interpreter/test_turns.py compares the two.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

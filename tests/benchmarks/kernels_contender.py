@@ -22,7 +22,7 @@ from turns import (  # NumPy from where its threads are told
     vector,
 )
 
-sys.path.append(str(Path(__file__).parents[1] / "arrays"))
+sys.path.append(str(Path(__file__).parents[1] / "arrays" / "loops"))
 
 import loop_kernels
 from kernels import KERNELS

@@ -1,6 +1,6 @@
 """--check: overlaps with both lines, bytes that must not depend on the order of turns, and state that is declared.
 
-What bsprun adds to it, with an interpreter for each pass, is in tests/faults/test_rehearsal.py.
+What bsprun adds to it, with an interpreter for each pass, is in tests/faults/jobs/test_rehearsal.py.
 """
 
 from __future__ import annotations

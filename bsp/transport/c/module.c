@@ -1,5 +1,5 @@
 /* The module `bsp.transport._compiled`: the short superstep and copies in C.  Results are those of the Python functions that
- * each part names, byte for byte; tests/bsp/test_compiled.py and test_superstep_in_c.py compare them.
+ * each part names, byte for byte; tests/bsp/transport/test_compiled.py and test_superstep_in_c.py compare them.
  */
 #include "compiled.h"
 

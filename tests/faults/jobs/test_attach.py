@@ -22,7 +22,7 @@ from bsp.faults.events.log import read
 pytestmark = pytest.mark.jobs
 
 BIN = Path(sys.executable).parent
-RING = str(Path(__file__).parent / "programs" / "ring.py")
+RING = str(Path(__file__).parents[1] / "programs" / "ring.py")
 ROUNDS = ("150", "0.02", "4")
 SECONDS = 100.0
 

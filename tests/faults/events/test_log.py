@@ -99,7 +99,7 @@ def test_every_event_that_the_package_makes_is_as_the_table_has_it() -> None:
 
 def test_the_documentation_is_the_table() -> None:
     """docs/events.md is what `python -m bsp.faults.events.log` prints."""
-    assert (Path(__file__).parents[2] / "docs" / "events.md").read_text() == documentation()
+    assert (Path(__file__).parents[3] / "docs" / "events.md").read_text() == documentation()
 
 
 @pytest.mark.thorough

@@ -21,7 +21,7 @@ from scenarios import Job
 
 pytestmark = [pytest.mark.jobs, pytest.mark.rest, pytest.mark.timeout(1800)]
 
-SCRIPT = str(Path(__file__).parents[2] / "examples" / "nonstop_training.py")
+SCRIPT = str(Path(__file__).parents[3] / "examples" / "nonstop_training.py")
 HITS, LEAST, ROUNDS, COPIES = 25, 8, "1200", "40"
 BUDGET = 900.0
 WAYS = [(number, worker) for number in (signal.SIGKILL, signal.SIGSTOP) for worker in (False, True)]

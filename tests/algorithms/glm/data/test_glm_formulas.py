@@ -19,7 +19,7 @@ import bsp
 from bsp.algorithms import glm
 
 N = 120
-VISITS = Path(__file__).resolve().parents[2] / "examples" / "data" / "randhie.csv.gz"
+VISITS = Path(__file__).resolve().parents[4] / "examples" / "data" / "randhie.csv.gz"
 
 
 def table() -> pandas.DataFrame:

@@ -20,7 +20,7 @@ from bsp.faults.protocol.arbiter import Arbiter
 from bsp.faults.protocol.messages import AgentReport, Limits, Progress
 
 BSPRUN = Path(sys.executable).with_name("bsprun")
-ROUNDS = Path(__file__).parents[1] / "benchmarks" / "nonstop_rounds.py"
+ROUNDS = Path(__file__).parents[2] / "benchmarks" / "nonstop_rounds.py"
 PAIRS = ((0,), (1,), (0,), (1,))
 
 

@@ -18,7 +18,7 @@ from bsp.algorithms import glm
 from bsp.algorithms.glm import __main__ as command
 
 BSPRUN = os.path.join(os.path.dirname(sys.executable), "bsprun")
-VISITS = Path(__file__).resolve().parents[2] / "examples" / "data" / "randhie.csv.gz"
+VISITS = Path(__file__).resolve().parents[4] / "examples" / "data" / "randhie.csv.gz"
 ROWS = '1,0.5,north,no\n0,1.5,"south, far",yes\n3,-0.25,north,yes\n2,2,"south, far",no\n4,3,north,no\n'
 
 

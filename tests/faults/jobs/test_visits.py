@@ -22,7 +22,7 @@ from bsp.hosts.listing import Host
 pytestmark = pytest.mark.jobs
 
 BIN = Path(sys.executable).parent
-RING = str(Path(__file__).parent / "programs" / "ring.py")
+RING = str(Path(__file__).parents[1] / "programs" / "ring.py")
 ROUNDS = ("300", "0.02", "4")
 SECONDS = 300.0
 

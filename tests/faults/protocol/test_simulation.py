@@ -1,8 +1,8 @@
 """Whole jobs in virtual time: nothing wrong is ever delivered, what can survive does, a seed replays identically.
 
-`BSP_SCHEDULES=10000 python -m pytest tests/faults/test_simulation.py` tries so many mixed schedules, a tenth as many
-that bsprun leaves, which take five times as long, and a fifth of each other kind.  A schedule that fails prints the
-command that replays it.
+`BSP_SCHEDULES=10000 python -m pytest tests/faults/protocol/test_simulation.py` tries so many mixed schedules, a tenth
+as many that bsprun leaves, which take five times as long, and a fifth of each other kind. A schedule that fails prints
+the command that replays it.
 """
 
 from __future__ import annotations

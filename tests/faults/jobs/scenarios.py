@@ -50,7 +50,7 @@ from bsp.faults.simulate.program import SimulatedProgram
 from bsp.faults.simulate.schedules import SimulatedRun, drawn
 from bsp.faults.simulate.simulation import Simulation
 
-PROGRAMS = Path(__file__).parent / "programs"
+PROGRAMS = Path(__file__).parents[1] / "programs"
 BSPRUN = os.path.join(os.path.dirname(sys.executable), "bsprun")
 HANG = 5.0  # --hang-limit: seconds of silence that no busy machine makes; where something hangs on purpose
 SHORT = 1.5  # it is this

@@ -14,7 +14,7 @@ from bsp.faults.protocol.clones.worker_state import WorkerState
 from bsp.faults.simulate.schedules import changing, drawn, orphaned, survivable
 from bsp.faults.simulate.simulation import Simulation
 
-PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "protocol.md"
+PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "protocol.md"
 
 # What takes two faults at once, or three in one superstep, which few schedules have.  Those into STOPPED are tried in
 # test_member.py (N12).

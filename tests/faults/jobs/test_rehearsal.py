@@ -399,7 +399,7 @@ def test_a_program_that_is_right_is_told_nothing(check: Check, what: str, p: int
     assert (status, said) == (0, REHEARSED)
 
 
-EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.py"))
+EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples").glob("*.py"))
 OFTEN = ("arrays_tour", "heat", "hello", "sample_sort")  # arrays, rounds, puts, collectives
 
 

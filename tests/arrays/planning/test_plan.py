@@ -143,7 +143,7 @@ def test_a_newton_step_beats_what_nums_reports() -> None:
 def test_the_document_of_the_study_is_what_the_study_gives() -> None:
     import pathlib
 
-    document = pathlib.Path(__file__).parents[2] / "docs" / "arrays-study.md"
+    document = pathlib.Path(__file__).parents[3] / "docs" / "arrays-study.md"
     assert document.read_text() == study.HEAD + study.table() + "\n"
 
 

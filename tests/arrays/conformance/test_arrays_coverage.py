@@ -12,7 +12,7 @@ import bsp.arrays as ba
 from tools import arrays_coverage as coverage
 from tools.arrays_coverage import Case, Cell
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "arrays-coverage.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "arrays-coverage.md"
 
 # as many as there were: what has a distributed form keeps it
 LEAST = {
