@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -96,3 +97,4 @@ def test_nothing_is_left_of_a_test_run_that_is_ended(hosts: Cluster, number: int
     _, alive = psutil.wait_procs(family, timeout=30)
     assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
     assert Path(share).exists() == (number == signal.SIGKILL)
+    shutil.rmtree(share, ignore_errors=True)
