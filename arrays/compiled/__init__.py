@@ -48,7 +48,7 @@ if not COMPILED:
         delimiter, decimal : the numbers of characters.
         places : by field of a line its column in `out`, as int64; -1 for none.
         powers : `powers_of_five()`.
-        out : float64, (columns, rows), by rows; lines that do not fit are not read.
+        out : float64, (rows, columns), by rows; lines that do not fit are not read.
         """
         return None
 

@@ -165,12 +165,12 @@ static int is_blank(const char *at, const char *end, char delimiter)
     return at == end;
 }
 
-/* Read a line, which has no line break at its end, into row `row` of columns of `room` rows; return whether it could be read. */
-static int read_line(const char *at, const char *end, const Dialect *dialect, double *out, Py_ssize_t room, Py_ssize_t row)
+/* Read a line, which has no line break at its end, into a row; return whether it could be read. */
+static int read_line(const char *at, const char *end, const Dialect *dialect, double *row)
 {
     for (Py_ssize_t field = 0; field < dialect->width; field++) {
         int64_t place = dialect->places[field];
-        double *found = place < 0 ? NULL : out + place * room + row;
+        double *found = place < 0 ? NULL : row + place;
         const char *stop = found && !dialect->looks_missing ? read_decimal(at, dialect, found) : NULL;
         if (!stop || (stop != end && *stop != dialect->delimiter)) {
             for (stop = at; stop < end && *stop != dialect->delimiter; stop++)
@@ -221,7 +221,7 @@ static int check(Dialect *dialect, const Py_buffer *places, const Py_buffer *pow
 /* numbers_of_lines(text, delimiter, decimal, places, missing, powers, out, columns): read the complete lines of a text.
  *
  * delimiter, decimal : the numbers of characters.   places : by field of a line its column in out, as int64; -1 for none.
- * missing : a tuple of bytes.   out : float64, (columns, rows), by rows; lines that do not fit are not read.
+ * missing : a tuple of bytes.   out : float64, (rows, columns), by rows; lines that do not fit are not read.
  * Return (rows read, bytes read); None if there is something that only the reference can read, or can say what is wrong.
  */
 PyObject *numbers_of_lines(PyObject *Py_UNUSED(self), PyObject *args)
@@ -243,7 +243,7 @@ PyObject *numbers_of_lines(PyObject *Py_UNUSED(self), PyObject *args)
         if (!is_blank(at, last, dialect.delimiter)) {
             if (row == room)
                 break;
-            fits = read_line(at, last, &dialect, out.buf, room, row) ? 1 : -1;
+            fits = read_line(at, last, &dialect, (double *)out.buf + row * columns) ? 1 : -1;
             row++;
         }
         at = end + 1;

@@ -57,12 +57,14 @@ class Columns(NamedTuple):
     decimal : the decimal mark of files of text, in which numbers may be written in ways that parsers do not read; None
         where texts are known to be texts.
     notes : sentences on how the file was read.
+    matrix : all rows, in C order, where the columns of the chunks are those of this matrix; else None.
     """
 
     chunks: list[Chunk]
     levels: list[list[str] | None]
     decimal: str | None = None
     notes: tuple[str, ...] = ()
+    matrix: np.ndarray | None = None
 
     @property
     def rows(self) -> int:
@@ -98,16 +100,17 @@ def numbers_of(lines: LineSource, fields: Fields) -> np.ndarray:
     Raises BadLine with the index of the first line that does not have `width` fields or has a field that is no number.
     """
     once = tuple(dict.fromkeys(fields.columns))  # C and pyarrow read each column once
-    chosen = fields._replace(columns=once)
-    places = [once.index(column) for column in fields.columns]
+    chosen, dtype = fields._replace(columns=once), _parsed_as(fields)
     try:
-        found = _in_rows(_pieces_in_c(lines, chosen), places, _parsed_as(fields))
+        found = _in_rows(_pieces_in_c(lines, chosen), len(once), dtype)
     except _NotInC:
         columns = _by_pyarrow(lines, chosen, ())
         if columns is None:
-            found = exact(lines.text(), fields)
+            found = exact(lines.text(), chosen)
         else:
-            found = _in_rows(map(np.array, columns.chunks), places, _parsed_as(fields))
+            found = _in_rows((np.array(chunk).T for chunk in columns.chunks), len(once), dtype)
+    if len(once) < len(fields.columns):
+        found = found[:, [once.index(column) for column in fields.columns]]
     if fields.dtype.kind == "f":
         for low in range(0, len(found), CHUNK_ROWS):
             part = found[low : low + CHUNK_ROWS]
@@ -115,16 +118,16 @@ def numbers_of(lines: LineSource, fields: Fields) -> np.ndarray:
     return found.astype(fields.dtype, copy=False)
 
 
-def _in_rows(pieces: Iterable[np.ndarray], places: list[int], dtype: np.dtype[Any]) -> np.ndarray:
-    """Return pieces of shape (columns, rows) as one matrix of all rows, with the columns at some places.
+def _in_rows(pieces: Iterable[np.ndarray], columns: int, dtype: np.dtype[Any]) -> np.ndarray:
+    """Return pieces of shape (rows, columns) as one matrix of all rows.
 
     The matrix grows with each piece, so that no piece is kept: memory that is new takes longer than the copy.
     """
-    found = np.empty((0, len(places)), dtype)
+    found = np.empty((0, columns), dtype)
     for piece in pieces:
         low = len(found)
-        found.resize((low + piece.shape[1], len(places)), refcheck=False)
-        np.copyto(found[low:], piece[places].T)
+        found.resize((low + len(piece), columns), refcheck=False)
+        found[low:] = piece
     return found
 
 
@@ -257,15 +260,17 @@ class _NotInC(Exception):
 
 def _in_c(lines: LineSource, fields: Fields) -> Columns | None:
     """Return columns of plain numbers as C reads them; None if it cannot."""
+    count = len(fields.columns)
     try:
-        chunks = [list(piece.copy()) for piece in _pieces_in_c(lines, fields)]
+        matrix = _in_rows(_pieces_in_c(lines, fields), count, np.dtype(float))
     except _NotInC:
         return None
-    return Columns(chunks, [None] * len(fields.columns))
+    chunks = [list(matrix[low : low + CHUNK_ROWS].T) for low in range(0, len(matrix), CHUNK_ROWS)]
+    return Columns(chunks, [None] * count, matrix=matrix)
 
 
 def _pieces_in_c(lines: LineSource, fields: Fields) -> Iterator[np.ndarray]:
-    """Yield the numbers of some lines as C reads them, shape (columns, rows); the next piece overwrites the last one.
+    """Yield the numbers of some lines as C reads them, shape (rows, columns); the next piece overwrites the last one.
 
     Raises _NotInC if some are texts, or lines cannot be read in C.
     """
@@ -278,20 +283,20 @@ def _pieces_in_c(lines: LineSource, fields: Fields) -> Iterator[np.ndarray]:
     marks = ord(fields.delimiter), ord(fields.decimal)
     missing = tuple(each.encode() for each in fields.missing)
     text, found, least = b"", b"\n", max(fields.width, 2)  # bytes of a row
-    out = np.empty((len(fields.columns), 0))
+    out = np.empty((0, len(fields.columns)))
     with lines.stream() as stream:
         while found:
             found = stream.read(_CHUNK)
             text += found or b"\n" * bool(text)  # the last line may lack its line break
-            if len(text) // least > out.shape[1]:
-                out = np.empty((len(out), len(text) // least))
-            read = numbers_of_lines(text, *marks, places, missing, powers_of_five(), out, len(out))
+            if len(text) // least > len(out):
+                out = np.empty((len(text) // least, out.shape[1]))
+            read = numbers_of_lines(text, *marks, places, missing, powers_of_five(), out, out.shape[1])
             if read is None:
                 raise _NotInC
             rows, done = read
             text = text[done:]
             if rows:
-                yield out[:, :rows]
+                yield out[:rows]
             if len(text) > _LONGEST:
                 raise _NotInC
     if text:  # rows that are too short for `out` to have room for them

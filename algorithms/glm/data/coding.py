@@ -49,14 +49,17 @@ class Coding(NamedTuple):
         )
 
     def rows(self, table: Table, kept: Kept) -> np.ndarray:
-        """Return the kept rows, coded: shape (rows, len(self.names)), float64, C order; each value is copied once.
+        """Return the kept rows, coded: shape (rows, len(self.names)), float64, to be read only.
 
+        Each value is copied once, into C order; none if the columns are neighbours in a matrix that the table has.
         Raises DataError for a level that the coding does not know.
         """
-        counts = [len(chunk[0]) for chunk in table.chunks] if kept is None else [int(rows.sum()) for rows in kept]
-        found = np.empty((sum(counts), len(self.names)))
         places = [table.column(column.name) for column in self.columns]
         numbers = [recoded(table, column) for column in self.columns]
+        if table.matrix is not None and kept is None and places == [*range(places[0], places[0] + len(places))]:
+            return table.matrix[:, places[0] : places[0] + len(places)]
+        counts = [len(chunk[0]) for chunk in table.chunks] if kept is None else [int(rows.sum()) for rows in kept]
+        found = np.empty((sum(counts), len(self.names)))
         low = 0
         for i, (chunk, count) in enumerate(zip(table.chunks, counts, strict=True)):
             columns = [chunk[k] if kept is None else chunk[k][kept[i]] for k in places]
@@ -82,7 +85,7 @@ class CodingFacts(NamedTuple):
 def complete(table: Table, coding: Coding) -> None:
     """Raise DataError on every process if a value of the coded columns is missing.  Cost: one superstep."""
     used = [table.column(column.name) for column in coding.columns]
-    told = agreed(lambda: [_facts(table, k, None) for k in used])
+    told = agreed(lambda: _facts(table, used, None))
     facts = {k: [each[i] for each in told] for i, k in enumerate(used)}
     _check_missing(table, facts, "a row is predicted from all of its values; correct such rows, or take them out")
 
@@ -100,7 +103,7 @@ def coding_of(table: Table, columns: Sequence[str], others: Sequence[str]) -> tu
 
     def look() -> tuple[int, list[CodingFacts]]:
         count = sum(len(chunk[0]) for chunk in table.chunks) if kept is None else sum(int(rows.sum()) for rows in kept)
-        return count, [_facts(table, k, kept) for k in used]
+        return count, _facts(table, used, kept)
 
     told = agreed(look)
     facts = {k: [each[place] for _, each in told] for place, k in enumerate(used)}
@@ -141,28 +144,44 @@ def _missing(values: np.ndarray) -> np.ndarray:
     return np.isnan(values) if values.dtype.kind == "f" else values < 0
 
 
-def _facts(table: Table, k: int, kept: Kept) -> CodingFacts:
-    missing, first, begin = 0, -1, 0
-    low, high = np.inf, -np.inf
-    levels = table.levels[k]
-    present = np.zeros(0 if levels is None else len(levels) + 1, bool)
-    for i, chunk in enumerate(table.chunks):
-        values = chunk[k] if kept is None else chunk[k][kept[i]]
-        if levels is not None:
-            present[values] = True  # code -1 is the last
-            gone = present[-1]
+def _facts(table: Table, columns: Sequence[int], kept: Kept) -> list[CodingFacts]:
+    found = [_LookedAt(table.levels[k]) for k in columns]
+    for i, chunk in enumerate(table.chunks):  # columns may lie in one matrix: its rows come into the cache once
+        for k, column in zip(columns, found, strict=True):
+            column.add(chunk[k] if kept is None else chunk[k][kept[i]])
+    return [column.facts() for column in found]
+
+
+class _LookedAt:
+    """What is known of a column after some chunks."""
+
+    def __init__(self, levels: Sequence[str] | None) -> None:
+        self._missing, self._first, self._rows = 0, -1, 0
+        self._low, self._high = np.inf, -np.inf
+        self._present = None if levels is None else np.zeros(len(levels) + 1, bool)
+
+    def add(self, values: np.ndarray) -> None:
+        """Take the next rows into account."""
+        if self._present is not None:
+            self._present[values] = True  # code -1 is the last
+            gone = self._present[-1]
         elif values.size:
             least, most = values.min(), values.max()  # NaN if there is one
             gone = least != least
-            low, high = (low, high) if gone else (min(low, least), max(high, most))
+            if not gone:
+                self._low, self._high = min(self._low, least), max(self._high, most)
         else:
             gone = False
         if gone:
             lost = _missing(values)
-            first = begin + int(np.argmax(lost)) if first < 0 and lost.any() else first
-            missing += int(np.count_nonzero(lost))
-        begin += len(values)
-    return CodingFacts(missing, first, float(low), float(high), tuple(np.flatnonzero(present[:-1]).tolist()))
+            self._first = self._rows + int(np.argmax(lost)) if self._first < 0 and lost.any() else self._first
+            self._missing += int(np.count_nonzero(lost))
+        self._rows += len(values)
+
+    def facts(self) -> CodingFacts:
+        """Return what was found."""
+        present = () if self._present is None else tuple(np.flatnonzero(self._present[:-1]).tolist())
+        return CodingFacts(self._missing, self._first, float(self._low), float(self._high), present)
 
 
 def _check_missing(table: Table, facts: dict[int, list[CodingFacts]], advice: str) -> None:

@@ -153,7 +153,7 @@ def _in_rows(layout: Layout) -> bool:
 
 
 def numbers(values: Any, what: str, finite: bool = False) -> Any:
-    """Return values as float64 in C order, or CSR of them; the same memory if they are that already.
+    """Return values as float64 whose rows are in C order, or CSR of them; the same memory if they are that already.
 
     Raises DataError if they are complex, texts or times, or with `finite` missing or infinite; TypeError or ValueError
     if they are no numbers.
@@ -163,7 +163,9 @@ def numbers(values: Any, what: str, finite: bool = False) -> Any:
     if values.dtype.kind in "SU":
         raise DataError(f"{what} has texts; it needs numbers (texts are coded in columns of files and data frames)")
     check_no_times(values, what)
-    found = as_array(values).astype(np.float64, order="C", copy=False)
+    found = as_array(values)
+    if found.dtype != np.float64 or found.ndim != 2 or found.strides[1] != found.itemsize:
+        found = found.astype(np.float64, order="C", copy=False)
     if finite:
         check_finite(found, what)
     return found

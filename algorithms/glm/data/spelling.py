@@ -113,25 +113,52 @@ _GROUPED = {
 _UNGROUPED = {mark: dict.fromkeys(map(ord, other + _BLANKS)) for mark, other in _OTHER.items()}
 
 
-def spelt(found: Columns, k: int) -> Spelt:
-    """Return what this process's values of a column are."""
-    levels = found.levels[k]
-    counts, first = [0] * len(Spelling), [None] * len(Spelling)  # type: list[int], list[tuple[int, str] | None]
-    if levels is None:
-        chunks = [chunk[k] for chunk in found.chunks if chunk[k].size]
-        start = chunks[0][0] if chunks else np.nan
-        counting: float | None = float(start)
-        row = 0
-        for values in chunks:
-            here = np.flatnonzero(values == values)
-            if here.size and first[Spelling.NUMBER] is None:
-                first[Spelling.NUMBER] = row + int(here[0]), f"{values[here[0]]:g}"
-            counts[Spelling.NUMBER] += int(here.size)
-            if counting is not None and not np.array_equal(values, start + np.arange(row, row + len(values))):
-                counting = None
-            row += len(values)
-        counting = counting if counts[Spelling.NUMBER] else np.nan
+def spelt(found: Columns) -> list[Spelt]:
+    """Return by column what this process's values are."""
+    numbers = {k: _NumberColumn() for k, levels in enumerate(found.levels) if levels is None}
+    for chunk in found.chunks:  # columns may lie in one matrix: its rows come into the cache once
+        for k, column in numbers.items():
+            column.add(chunk[k])
+    return [
+        _spelt_texts(found, k) if levels is not None else numbers[k].spelt() for k, levels in enumerate(found.levels)
+    ]
+
+
+class _NumberColumn:
+    """What is known of a column of numbers after some chunks."""
+
+    def __init__(self) -> None:
+        self._rows = self._present = 0
+        self._first: tuple[int, str] | None = None
+        self._start, self._counts_up = np.nan, True
+
+    def add(self, values: np.ndarray) -> None:
+        """Take the next rows into account."""
+        if not values.size:
+            return
+        if not self._rows:
+            self._start = values[0]
+        here = slice(None) if (least := values.min()) == least else np.flatnonzero(values == values)
+        present = values[here]
+        if present.size and self._first is None:
+            self._first = self._rows + (here[0] if isinstance(here, np.ndarray) else 0), f"{present[0]:g}"
+        self._present += present.size
+        count = self._rows + values.size
+        self._counts_up = self._counts_up and np.array_equal(values, self._start + np.arange(self._rows, count))
+        self._rows = count
+
+    def spelt(self) -> Spelt:
+        """Return what the values are."""
+        counts, first = [0] * len(Spelling), [None] * len(Spelling)  # type: list[int], list[tuple[int, str] | None]
+        counts[Spelling.NUMBER], first[Spelling.NUMBER] = self._present, self._first
+        counting = np.nan if not self._present else float(self._start) if self._counts_up else None
         return Spelt(False, tuple(counts), tuple(first), counting)
+
+
+def _spelt_texts(found: Columns, k: int) -> Spelt:
+    levels = found.levels[k]
+    assert levels is not None
+    counts, first = [0] * len(Spelling), [None] * len(Spelling)  # type: list[int], list[tuple[int, str] | None]
     kinds = np.array([*(kind_of(level, found.decimal) for level in levels), -1])
     codes = np.concatenate([np.empty(0, np.int32), *(chunk[k] for chunk in found.chunks)])
     of_rows = kinds[codes]

@@ -41,6 +41,7 @@ class Table:
     missing : "error", or "drop" to leave out rows in which a value is missing.
     reference : of columns of text the level that others are compared with, where it is not the first.
     notes : sentences on how the table was read.
+    matrix : the rows in C order, where the columns of all chunks are those of this matrix; else None.
     """
 
     names: tuple[str, ...]
@@ -52,6 +53,7 @@ class Table:
     missing: str = "error"
     reference: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    matrix: np.ndarray | None = field(default=None, repr=False)
 
     def column(self, name: str) -> int:
         """Return the number of a column.  Raises DataError if there is none of this name."""
@@ -271,7 +273,7 @@ def _agreed(
 
     def read() -> Any:
         found.append(_read(source, part, set()))
-        return part.names, found[0].rows, [spelt(found[0], k) for k in range(len(part.names))]
+        return part.names, found[0].rows, spelt(found[0])
 
     told = agreed(read)
     names = told[0][0]
@@ -303,8 +305,9 @@ def _agreed(
         mine = Columns([], mine.levels)
     levels = _numbered(source, names, mine, sorted(texts), order or {}) if texts else {}
     table = Table(
-        names, tuple(levels.get(k) for k in range(len(names))), mine.chunks, counts, source, part.place, notes=notes
-    )
+        names, tuple(levels.get(k) for k in range(len(names))), mine.chunks, counts, source, part.place, notes=notes,
+        matrix=mine.matrix,
+    )  # fmt: skip
     return table if kept is None else _without_index(table, columns, {*kept, *categorical})
 
 
@@ -398,7 +401,7 @@ def _without_index(table: Table, columns: Sequence[_Column], kept: Collection[st
         raise DataError(f"{table.source}: no columns are left")
     return replace(
         table, names=tuple(table.names[k] for k in stay), levels=tuple(table.levels[k] for k in stay), notes=notes,
-        chunks=[[chunk[k] for k in stay] for chunk in table.chunks],
+        chunks=[[chunk[k] for k in stay] for chunk in table.chunks], matrix=None,
     )  # fmt: skip
 
 

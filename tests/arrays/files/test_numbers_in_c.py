@@ -28,15 +28,15 @@ NONE = tuple(each.encode() for each in MISSING)
 
 def parsed(text: bytes, width: int = 1, decimal: str = ".", room: int = 1000, missing: tuple[bytes, ...] = NONE) -> Any:
     """Return what C reads of lines with so many fields: a list of rows and the bytes read, or None."""
-    out = np.full((width, room), 777.0)
+    out = np.full((room, width), 777.0)
     found = numbers_of_lines(
         text, ord(","), ord(decimal), np.arange(width), missing, powers_of_five(), out, width
     )  # fmt: skip
     if found is None:
         return None
     rows, read = found
-    assert (out[:, rows:] == 777).all()
-    return out[:, :rows].T.tolist(), read
+    assert (out[rows:] == 777).all()
+    return out[:rows].tolist(), read
 
 
 def in_c(text: bytes, fields: Fields) -> Any:
@@ -116,9 +116,9 @@ def test_lines() -> None:
     assert str(parsed(b"NA, 2 \n,nan\n", 2)) == str(([[nan, 2.0], [nan, nan]], 12))
     assert str(parsed(b"-9,2\n", 2, missing=(b"-9",))) == str(([[nan, 2.0]], 5))
     assert parsed(b"", 1) == ([], 0)
-    out = np.zeros((1, 2))
+    out = np.zeros((2, 1))
     found = numbers_of_lines(b"x,1\nyy,2\n", ord(","), ord("."), np.array([-1, 0]), (), powers_of_five(), out, 1)
-    assert (found, out.tolist()) == ((2, 9), [[1, 2]])
+    assert (found, out.tolist()) == ((2, 9), [[1], [2]])
 
 
 def test_wrong_arguments_are_refused() -> None:

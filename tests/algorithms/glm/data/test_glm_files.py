@@ -23,8 +23,10 @@ import pytest
 
 import bsp
 from bsp.algorithms import glm
+from bsp.algorithms.glm.data.coding import coding_of
 from bsp.algorithms.glm.data.spelling import Spelling, kind_of, number_of
 from bsp.algorithms.glm.data.table import Table, read_table
+from bsp.arrays.compiled import COMPILED
 from bsp.arrays.files import columns as parsing
 from bsp.arrays.files import dialect, encoding
 
@@ -391,6 +393,33 @@ def test_a_counter_with_a_name_is_a_column(tmp_path: Path) -> None:
 
 
 # -------------------------------------------------------------------------------- the command line
+
+
+@pytest.mark.skipif(not COMPILED, reason="the package was installed without a C compiler")
+@pytest.mark.parametrize("nprocs", [1, 3])
+@pytest.mark.parametrize("target", range(4))
+def test_neighbouring_columns_are_not_copied(target: int, nprocs: int, tmp_path: Path) -> None:
+    """The matrix of the rows is that of the table, and fits leave it as it is."""
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(9000, 4)).round(3)
+    names = [f"c{k}" for k in range(4)]
+    pandas.DataFrame(values, columns=names).to_csv(path := tmp_path / "numbers.csv", index=False)
+    others = [k for k in range(4) if k != target]
+    known = glm.LinearRegression().fit(values[:, others], values[:, target])
+
+    def main(proc: bsp.Process) -> None:
+        table = read_table(path)
+        assert table.matrix is not None
+        coding, kept, _ = coding_of(table, [names[k] for k in others], [names[target]])
+        rows = coding.rows(table, kept)
+        assert np.shares_memory(rows, table.matrix) == (target in (0, 3))
+        before = table.matrix.tobytes()
+        models = [glm.LinearRegression().fit(table, names[target]) for _ in range(2)]
+        assert table.matrix.tobytes() == before
+        assert models[0].coef_.tobytes() == models[1].coef_.tobytes()
+        np.testing.assert_allclose(models[0].coef_, known.coef_, rtol=0, atol=1e-12)
+
+    bsp.run(main, nprocs=nprocs)
 
 
 @pytest.mark.thorough
