@@ -190,8 +190,6 @@ def start(parser: Any, options: argparse.Namespace, job: Launch) -> int | None:
     """
     from bsp.faults.bsprun.job import Resilience
     from bsp.faults.bsprun.nonstop import run, show
-    from bsp.faults.injection import parse
-    from bsp.faults.protocol.messages import Limits
 
     if options.resilience is not None:
         choose(parser, options, job)
@@ -202,36 +200,62 @@ def start(parser: Any, options: argparse.Namespace, job: Launch) -> int | None:
     clones = 1.0 if options.clones is None else options.clones
     vertical = 1 if options.vertical is None else options.vertical
     standbys = options.standby or 0
-    every = options.every
     if not 1 <= clones <= MOST_CLONES:
         parser.error(f"--clones {clones:g}: 1 or more, up to {MOST_CLONES}; 2 keeps a second copy of every process")
     if not 1 <= vertical <= job.elements:
         parser.error(f"--vertical {vertical}: 1 up to the number of elements of one copy ({job.elements}; see -n)")
     if standbys < 0:
         parser.error(f"--standby {standbys}: 0 or more elements that wait to take a place")
+    _check_values(parser, options)
+    _check_company(parser, options)
+    count = round(job.elements * clones) + standbys
+    most = MOST_ELEMENTS_A_CORE * cores()
+    if job.local and count > most:
+        parser.error(f"{count} elements on {cores()} cores; {most} at most here, or name machines with --hostfile")
+    _check_folders(parser, options)
+    limits = _limits(parser, options, count)
+    resilience = Resilience(
+        clones, vertical, standbys, limits, options.checkpoint or options.resume, options.keep or 2,
+        options.resume, options.inject, options.events, options.progress and sys.stderr.isatty(), options.listen,
+        options.leave_when, bool(options.strict), limits.orphan,
+    )  # fmt: skip
+    return show(job, resilience) if options.show else run(job, resilience)
+
+
+def _check_values(parser: Any, options: argparse.Namespace) -> None:
+    """End the program if the value of an option is impossible by itself."""
+    from bsp.faults.injection import parse
+
     for name, least in (("tail_limit", 1.0), ("hang_limit", 0.1), ("orphan_limit", 0.0)):
         value = getattr(options, name)
         if value is not None and not value >= least:
             parser.error(f"{_option(name)} {value:g}: {least:g} or more")
+    every = options.every
     if every is not None and (every < 1 or (options.checkpoint is None and options.resume is None)):
         parser.error(f"--every {every}: 1 or more rounds, together with --checkpoint DIR")
     if options.keep is not None and options.keep < 1:
         parser.error(f"--keep {options.keep}: 1 checkpoint or more")
+    if options.listen is not None and not 0 <= options.listen < 1 << 16:
+        parser.error(f"--listen {options.listen}: ports are 0 (any that is free) to 65535")
+    if options.inject is not None:
+        try:
+            parse(options.inject)
+        except ValueError as wrong:
+            parser.error(str(wrong))
+
+
+def _check_company(parser: Any, options: argparse.Namespace) -> None:
+    """End the program if an option does not go with clones and checkpoints."""
     if options.check:
         extra = ", ".join(_option(name) for name in NAMES if getattr(options, name) is not None)
         parser.error(f"--check rehearses by itself what clones and checkpoints need of a program; leave out {extra}")
     for name in ("trace", "report"):
         if getattr(options, name):
             parser.error(f"--{name} does not go with clones and checkpoints; record a run without them")
-    if options.inject is not None:
-        try:
-            parse(options.inject)
-        except ValueError as wrong:
-            parser.error(str(wrong))
-    count = round(job.elements * clones) + standbys
-    most = MOST_ELEMENTS_A_CORE * cores()
-    if job.local and count > most:
-        parser.error(f"{count} elements on {cores()} cores; {most} at most here, or name machines with --hostfile")
+
+
+def _check_folders(parser: Any, options: argparse.Namespace) -> None:
+    """End the program if checkpoints cannot be where they are said to be."""
     for name in ("checkpoint", "resume"):
         folder = getattr(options, name)
         if folder is not None and os.path.exists(folder) and not os.path.isdir(folder):
@@ -240,26 +264,24 @@ def start(parser: Any, options: argparse.Namespace, job: Launch) -> int | None:
         parser.error(f"--resume '{options.resume}': there is no such folder")
     if options.resume is not None and options.checkpoint not in (None, options.resume):
         parser.error(f"--checkpoint '{options.checkpoint}': a resumed job goes on writing into '{options.resume}'")
-    periodic = options.checkpoint is not None or options.resume is not None
+
+
+def _limits(parser: Any, options: argparse.Namespace, count: int) -> Any:
+    """Return the limits of the protocol for so many elements.  Ends the program if --hang-limit is below their beat."""
+    from bsp.faults.protocol.messages import Limits
+
     beat = 0.1 * max(1.0, count / 10)  # so that bsprun receives at most 100 signs of life a second
     if options.hang_limit is not None and options.hang_limit < _BEATS * beat:
         parser.error(
             f"--hang-limit {options.hang_limit:g}: {_BEATS * beat:g} s or more; "
             f"each of {count} elements gives a sign of life every {beat:g} s"
         )
-    if options.listen is not None and not 0 <= options.listen < 1 << 16:
-        parser.error(f"--listen {options.listen}: ports are 0 (any that is free) to 65535")
-    limits = Limits(
+    periodic = options.checkpoint is not None or options.resume is not None
+    return Limits(
         tail_limit=options.tail_limit or 5.0,
         hang_limit=options.hang_limit or max(10.0, _BEATS * beat),
         beat=beat,
         alone=max(5.0, _BEATS * beat),
-        every=(every or EVERY) if periodic else 0,
+        every=(options.every or EVERY) if periodic else 0,
         orphan=_ORPHAN if options.orphan_limit is None else options.orphan_limit,
     )
-    resilience = Resilience(
-        clones, vertical, standbys, limits, options.checkpoint or options.resume, options.keep or 2,
-        options.resume, options.inject, options.events, options.progress and sys.stderr.isatty(), options.listen,
-        options.leave_when, bool(options.strict), limits.orphan,
-    )  # fmt: skip
-    return show(job, resilience) if options.show else run(job, resilience)
