@@ -220,6 +220,22 @@ def bsprun(arguments: Sequence[str] | None = None) -> int:
 
 def _check(parser: Parser, options: argparse.Namespace, program: list[str]) -> None:
     """Exit with one error if an option is wrong, whichever way the program would be run."""
+    _check_script(parser, program)
+    _check_numbers(parser, options)
+    if int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1:
+        if os.environ.get("SLURM_PROCID") != "0":
+            raise SystemExit(2)  # the first copy says it for all
+        parser.error(
+            f"srun has started {os.environ['SLURM_STEP_NUM_TASKS']} copies of bsprun; start one, which starts the"
+            " elements itself: leave srun out"
+        )
+    _no_hosts_among(parser, options.mpi_args.split())
+    _check_company(parser, options, program)
+    _check_outputs(parser, options, program)
+
+
+def _check_script(parser: Parser, program: list[str]) -> None:
+    """Exit with an error if there is no such program."""
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -237,26 +253,26 @@ def _check(parser: Parser, options: argparse.Namespace, program: list[str]) -> N
         python = os.path.basename(program[0]).startswith("python") and len(program) > 1
         advice = f": leave {program[0]} out, bsprun starts it" if python else f" (looked in {os.getcwd()})"
         parser.error(f"script '{program[0]}' {what}{advice}")
-    if options.explain and not options.numpy:
-        parser.error("--explain goes with --numpy")
-    if options.numpy and program[0] == "-m":
-        parser.error("--numpy runs a script: bsprun -p 4 --numpy script.py")
+
+
+def _check_numbers(parser: Parser, options: argparse.Namespace) -> None:
+    """Exit with an error if a number is impossible."""
     if options.nprocs is not None and options.nprocs < 1:
         parser.error(f"-p {options.nprocs}: a program has 1 process or more")
+    if options.elements is not None and options.elements < 1:
+        parser.error(f"-n {options.elements}: a program runs on 1 element or more")
     if options.seed < 0:
         parser.error(f"--seed {options.seed}: seeds are 0 or more")
     if options.blas_threads is not None and options.blas_threads < 1:
         parser.error(f"--blas-threads {options.blas_threads}: 1 or more")
-    if int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1:
-        if os.environ.get("SLURM_PROCID") != "0":
-            raise SystemExit(2)  # the first copy says it for all
-        parser.error(
-            f"srun has started {os.environ['SLURM_STEP_NUM_TASKS']} copies of bsprun; start one, which starts the"
-            " elements itself: leave srun out"
-        )
-    _no_hosts_among(parser, options.mpi_args.split())
-    if options.elements is not None and options.elements < 1:
-        parser.error(f"-n {options.elements}: a program runs on 1 element or more")
+
+
+def _check_company(parser: Parser, options: argparse.Namespace, program: list[str]) -> None:
+    """Exit with an error if options do not go together."""
+    if options.explain and not options.numpy:
+        parser.error("--explain goes with --numpy")
+    if options.numpy and program[0] == "-m":
+        parser.error("--numpy runs a script: bsprun -p 4 --numpy script.py")
     for name in ("abstract", "every_process", "sweep", "json"):
         if getattr(options, name) and not options.predict:
             parser.error(f"--{name.replace('_', '-')} goes with --predict")
@@ -266,9 +282,13 @@ def _check(parser: Parser, options: argparse.Namespace, program: list[str]) -> N
         parser.error(f"--trace-format {options.trace_format} goes with --trace FILE")
     if options.predict and _nonstop().asked(options):
         parser.error("--predict is of a plain run: leave out --clones, --checkpoint and so on; bsp advise prices them")
+    if options.profile is not None and (options.predict or options.check or _nonstop().asked(options)):
+        parser.error("--profile goes with a plain run: without --predict, --check, --clones and --checkpoint")
+
+
+def _check_outputs(parser: Parser, options: argparse.Namespace, program: list[str]) -> None:
+    """Exit with an error if what is recorded has no place; make the folder of profiles."""
     if options.profile is not None:
-        if options.predict or options.check or _nonstop().asked(options):
-            parser.error("--profile goes with a plain run: without --predict, --check, --clones and --checkpoint")
         try:
             os.makedirs(options.profile, exist_ok=True)
         except OSError as error:
