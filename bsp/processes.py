@@ -36,7 +36,6 @@ D9  A delivered array is aligned, C-ordered, writable and the receiver's own cop
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from operator import index
@@ -58,7 +57,7 @@ from bsp.rounds import State, rounds
 from bsp.source import NOWHERE, here
 from bsp.transport.header import digest
 from bsp.values.memory import local_array
-from bsp.values.payload import PLAIN, dumps, is_abstract, is_array
+from bsp.values.payload import PLAIN, dumps, is_abstract, is_array, loads
 from bsp.values.region import Shape
 
 Group = Sequence[int] | None
@@ -285,8 +284,8 @@ class Process:
             context.inbox = [
                 Message(
                     source,
-                    None if tag is None else pickle.loads(tag),
-                    pickle.loads(pickled) if pickled is not None else array,
+                    None if tag is None else loads(tag),
+                    loads(pickled) if pickled is not None else array,
                 )
                 for source, tag, array, pickled in context.arrived
             ]

@@ -6,14 +6,13 @@ keeps it once.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bsp.collectives.choice import Collective
 from bsp.collectives.domains import Domains
 from bsp.collectives.steps import Steps, joined, pack, rejoined, root_rank, unpack, words_of
-from bsp.values.payload import Packed, as_array, pieces_of
+from bsp.values.payload import Packed, as_array, loads, pieces_of
 
 if TYPE_CHECKING:
     from bsp.processes import Process
@@ -63,7 +62,7 @@ def broadcast(proc: Process, value: Any, root: int, group: Sequence[int] | None,
     if isinstance(pieces[0], bytes):  # a pickle of abstract arrays is not cut: the first piece is all of it
         return unpack(pieces[0])
     whole = joined([as_array(piece) for piece in pieces])
-    return whole.reshape(plan.shape) if plan.shape is not None else pickle.loads(whole.data)
+    return whole.reshape(plan.shape) if plan.shape is not None else loads(whole.data)
 
 
 # What a process that holds the value, or its piece, sends in superstep `taken`.

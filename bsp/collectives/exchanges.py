@@ -15,7 +15,7 @@ from bsp.collectives.domains import Domains
 from bsp.collectives.sizes import levels_of
 from bsp.collectives.steps import Steps, as_int, joined, own_copy, pack, unpack
 from bsp.errors import ShapeError
-from bsp.values.payload import NUMBERS, PLAIN, Packed, dumps, is_abstract
+from bsp.values.payload import NUMBERS, PLAIN, UNREADABLE, Packed, dumps, is_abstract
 
 if TYPE_CHECKING:
     from bsp.processes import Process
@@ -97,8 +97,12 @@ def alltoall(
         held = chosen.run(steps, [dumps(value) if type(value) in PLAIN else pack(value, proc, text) for value in given])
     if not steps.takes_part:
         return None
-    loads = pickle.loads  # as `unpack`, without a call for each value
-    return [loads(part) if isinstance(part, bytes) else part for part in steps.of_all(held)]
+    read = pickle.loads  # as `unpack`, without a call for each value
+    try:
+        return [read(part) if isinstance(part, bytes) else part for part in steps.of_all(held)]
+    except Exception as wrong:
+        wrong.add_note(UNREADABLE)
+        raise
 
 
 @ALLTOALL.algorithm("one-phase", lambda at: [at.all_to_all(at.n, (at.p - 1) * at.n)])

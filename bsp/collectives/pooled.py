@@ -7,7 +7,6 @@ calls have in common (`KnownReduction`) where the algorithm is the one superstep
 
 from __future__ import annotations
 
-import pickle
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from bsp.engine.task import Call
 from bsp.errors import ShapeError
 from bsp.transport.compiled import prefixes_of_plain, tree_of_plain, tree_of_small
 from bsp.values.operations import Prefixes, Reduction, combine, keeps
-from bsp.values.payload import NUMBERS, PLAIN, array_head, dumps, is_array, is_small
+from bsp.values.payload import NUMBERS, PLAIN, array_head, dumps, is_array, is_small, loads
 from bsp.values.records import ARRAY, address_of
 
 if TYPE_CHECKING:
@@ -38,9 +37,7 @@ def pool_combined(pool: Pool, op: Reduction, count: int, owns: bool) -> Any:
         if result is not None:
             return result.copy() if isinstance(result, np.ndarray) and not owns else result
     given = pool.packed.values() if count == len(pool.packed) else islice(pool.packed.values(), count)
-    return combine(
-        [pickle.loads(part) if isinstance(part, bytes) else part if owns else part.copy() for part in given], op
-    )
+    return combine([loads(part) if isinstance(part, bytes) else part if owns else part.copy() for part in given], op)
 
 
 def _in_common(pool: Pool, op: Reduction, count: int) -> Any:
@@ -60,7 +57,7 @@ def _in_common(pool: Pool, op: Reduction, count: int) -> Any:
 
 def _tree_of(pool: Pool, op: Reduction) -> Prefixes | None:
     """Return the tree of D3 over all values of a pool, or None if they are no numbers and no arrays."""
-    values = [pickle.loads(part) if isinstance(part, bytes) else part for part in pool.packed.values()]
+    values = [loads(part) if isinstance(part, bytes) else part for part in pool.packed.values()]
     kinds = set(map(type, values))
     plain = kinds == {np.ndarray} or all(kind in NUMBERS or issubclass(kind, (np.number, np.bool_)) for kind in kinds)
     return Prefixes(values, op) if plain else None

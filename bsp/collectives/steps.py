@@ -21,7 +21,7 @@ from bsp.source import here
 from bsp.transport.header import digest
 from bsp.transport.packet import DIRECT_BYTES
 from bsp.values.effects import Row, Send
-from bsp.values.payload import Packed, Weighed, array_out, as_array, dumps, is_abstract, is_array, size_of
+from bsp.values.payload import Packed, Weighed, array_out, as_array, dumps, is_abstract, is_array, loads, size_of
 from bsp.values.records import ARRAY, VALUE, address_of
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class Steps:
 
     def own(self, packed: Packed) -> Any:
         """Return the value that arrived, unpacked, as this process's own."""
-        return pickle.loads(packed) if isinstance(packed, bytes) else packed if self.owns else packed.copy()
+        return loads(packed) if isinstance(packed, bytes) else packed if self.owns else packed.copy()
 
     def agree(self, *what: Any) -> None:
         """Name what all members of a group must give alike, beside the group: it travels with what they send."""
@@ -280,7 +280,7 @@ def pickled(value: Any, proc: Process, text: str) -> bytes:
 
 def unpack(packed: Packed) -> Any:
     """Return the value that was packed."""
-    return pickle.loads(packed) if isinstance(packed, bytes) else packed
+    return loads(packed) if isinstance(packed, bytes) else packed
 
 
 def words_of(packed: Packed) -> int:

@@ -212,6 +212,21 @@ def dumps(value: Any) -> bytes:
     return pickled
 
 
+UNREADABLE = (
+    "Another process sent this as a pickle that cannot be read back: pickle.loads(pickle.dumps(value)) fails alike, "
+    "anywhere.  An exception, for one, is made again from its `args`."
+)  # a note for errors
+
+
+def loads(data: bytes | memoryview) -> Any:
+    """Return the value of a pickle that another process has sent; an error in it gets a note that says so."""
+    try:
+        return pickle.loads(data)
+    except Exception as wrong:
+        wrong.add_note(UNREADABLE)
+        raise
+
+
 def cuts_of(size: int, parts: int) -> list[int]:
     """Return the positions at which to cut `size` items into parts as even as possible: parts + 1 of them."""
     return [size * k // parts for k in range(parts + 1)]

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import math
 import operator
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -733,3 +734,33 @@ def test_small_arrays_are_reduced_alike_in_every_call(run: Any, op: str, dtype: 
             assert nprocs == 1, "an overflow is reported"
 
     run(main, nprocs=nprocs)
+
+
+class TwoArguments(Exception):
+    """An exception that pickle cannot make again from its `args`."""
+
+    def __init__(self, first: int, second: int) -> None:
+        super().__init__(f"{first} {second}")
+
+
+@pytest.mark.parametrize(
+    "exchange",
+    [
+        lambda proc, value: proc.allgather(value),
+        lambda proc, value: proc.broadcast(value),
+        lambda proc, value: proc.alltoall([value] * proc.nprocs),
+        lambda proc, value: (proc.send((proc.pid + 1) % proc.nprocs, value), proc.sync(), proc.inbox),
+    ],
+    ids=["allgather", "broadcast", "alltoall", "send"],
+)
+def test_a_value_that_cannot_be_read_back_is_told_with_where_it_comes_from(
+    run: Any, exchange: Callable[[bsp.Process, Any], Any]
+) -> None:
+    def main(proc: bsp.Process) -> None:
+        with pytest.raises(TypeError, match="missing 1 required positional argument: 'second'") as caught:
+            exchange(proc, TwoArguments(1, 2))
+        assert [note.split(":")[0] for note in caught.value.__notes__] == [
+            "Another process sent this as a pickle that cannot be read back"
+        ]
+
+    run(main, nprocs=3)
