@@ -12,6 +12,7 @@ import signal
 import stat
 import sys
 import tempfile
+from typing import IO
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _LONGEST_FOLDER = 80  # bytes, beside which a socket's name has room in the 107 that the system takes
@@ -60,6 +61,11 @@ def is_own(folder: str) -> bool:
         return False
     mine = not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
     return stat.S_ISDIR(found.st_mode) and mine and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+
+
+def is_screen(stream: IO[str] | None) -> bool:
+    """Return whether a stream is a terminal on which lines can be replaced."""
+    return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def temporary_folder() -> str:

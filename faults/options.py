@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bsp.command.launch import MOST_ELEMENTS_A_CORE, Launch
-from bsp.host import cores
+from bsp.host import cores, is_screen
 
 EVERY = 100  # rounds between checkpoints, unless asked otherwise
 MOST_CLONES = 1000  # a larger number is taken for a typing error
@@ -87,7 +87,7 @@ def attach(parser: Any, options: argparse.Namespace, program: list[str]) -> int:
     if program or others:
         what = f"leave out {program[0] if program else _option(others[0])}"
         parser.error(f"--attach {options.attach}: the job has its program and its options already; {what}")
-    return go_on(options.attach, options.takeover, options.progress and sys.stderr.isatty())
+    return go_on(options.attach, options.takeover, options.progress and is_screen(sys.stderr))
 
 
 def asked(options: argparse.Namespace) -> bool:
@@ -216,7 +216,7 @@ def start(parser: Any, options: argparse.Namespace, job: Launch) -> int | None:
     limits = _limits(parser, options, count)
     resilience = Resilience(
         clones, vertical, standbys, limits, options.checkpoint or options.resume, options.keep or 2,
-        options.resume, options.inject, options.events, options.progress and sys.stderr.isatty(), options.listen,
+        options.resume, options.inject, options.events, options.progress and is_screen(sys.stderr), options.listen,
         options.leave_when, bool(options.strict), limits.orphan,
     )  # fmt: skip
     return show(job, resilience) if options.show else run(job, resilience)

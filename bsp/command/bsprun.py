@@ -15,7 +15,7 @@ from bsp.command.launch import FOR_NUMPY, MOST_ELEMENTS_A_CORE, Launch, start
 from bsp.cost.machine_file import Profile, fitting, named
 from bsp.cost.whole_file import same_file, why_not
 from bsp.errors import LaunchError, MachineError
-from bsp.host import cores, find_mpiexec, no_mpi
+from bsp.host import cores, find_mpiexec, is_screen, no_mpi
 from bsp.hosts.launcher import wrong_reach
 from bsp.hosts.listing import Host, from_file, from_option, from_slurm, placed
 from bsp.hosts.processes import nothing_left
@@ -349,7 +349,7 @@ def _run(parser: Parser, options: argparse.Namespace, program: list[str]) -> int
         reach=options.reach,
         mpi_args=options.mpi_args.split(),
         machine=_profile(parser, options, elements, hosts),
-        progress=options.progress and sys.stderr.isatty(),
+        progress=options.progress and is_screen(sys.stderr),
         profile=None if options.profile is None else os.path.abspath(options.profile),
     )
     if nonstop and (status := _nonstop().start(parser, options, job)) is not None:

@@ -38,7 +38,7 @@ from bsp.cost.terms import OF_LEVELS, OF_MACHINE, TERMS, Term
 from bsp.cost.units import counted, in_seconds
 from bsp.cost.whole_file import write_text
 from bsp.errors import MachineError
-from bsp.host import find_mpiexec
+from bsp.host import find_mpiexec, is_screen
 from bsp.hosts.listing import Host, from_option, in_words
 from bsp.runner import blas_limit
 
@@ -85,7 +85,7 @@ def _probed(
     measured: dict[str, Measured] = {}
     for name, where in jobs.items():
         found = bsp.run(
-            measure, seconds, sys.stderr.isatty(), not measured, nprocs=where["elements"], machine=bsp.Machine(),
+            measure, seconds, is_screen(sys.stderr), not measured, nprocs=where["elements"], machine=bsp.Machine(),
             blas_threads=1, **where,
         )[0]  # fmt: skip
         if (refusal := refused(found, seconds)) is not None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from bsp.cost.model import DEFAULT, WORD, Cost, Machine
 from bsp.cost.units import counted, in_seconds, in_words
+from bsp.host import is_screen
 from bsp.notebook import display_line, replace_line
 from bsp.values.effects import Effect, Get, Put, PutEach, Row
 from bsp.values.payload import size_of
@@ -101,7 +102,7 @@ def live_line() -> DisplayLine:
     handle = display_line()
     if handle is not None:
         return NotebookLine(handle)
-    return TerminalLine() if sys.stderr is not None and sys.stderr.isatty() else PlainLine()
+    return TerminalLine() if is_screen(sys.stderr) else PlainLine()
 
 
 class RunProgress:

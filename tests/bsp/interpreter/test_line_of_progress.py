@@ -118,6 +118,7 @@ class Terminal(io.StringIO):
 
 
 def test_a_terminals_line_is_replaced_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     shown = live_line()
     assert isinstance(shown, TerminalLine)
@@ -127,8 +128,12 @@ def test_a_terminals_line_is_replaced_and_removed(monkeypatch: pytest.MonkeyPatc
     assert terminal.getvalue() == "\r\x1b[Kone\r\x1b[Ktwo\r\x1b[K"
 
 
-def test_a_file_gets_the_last_line_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", file := io.StringIO())
+@pytest.mark.parametrize("kind", [io.StringIO, Terminal])
+def test_a_file_and_a_dumb_terminal_get_the_last_line_only(
+    kind: type[io.StringIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr(sys, "stderr", file := kind())
     shown = live_line()
     assert isinstance(shown, PlainLine)
     shown.show("one")
