@@ -4,8 +4,9 @@ Each line along the transformed axis is brought to one process whole, and NumPy 
 stay in blocks.  A transform over several axes transforms one axis after the other.  All transforms are lazy.
 
 Cost of an axis of length n: 5 log2 n flops for each element; one total exchange, size/p words, if the axis is cut into
-blocks.  A single line has no other axis to distribute.  It is brought to every process, with a GatherWarning above
-16 MB; GatherRefused if it has more than 2²² elements.
+blocks.  A single line has no other axis to distribute: from 2¹⁶ elements on all processes transform it together, in
+three total exchanges (see `long_lines`); a shorter one is brought to every process.  So is a line of longdouble, and
+one of less than p² elements: with a GatherWarning above 16 MB; GatherRefused if it has more than 2²² elements.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ import numpy as np
 
 from bsp.arrays import build
 from bsp.arrays.api.creation import asarray, of_indices
-from bsp.arrays.api.manipulation import moveaxis, roll
+from bsp.arrays.api.manipulation import moveaxis, reshape, roll
 from bsp.arrays.api.ufuncs import stored
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.errors import GatherRefused
 from bsp.arrays.execution.world import world
-from bsp.arrays.expressions.graph import LEAF, Along, DType, Node, interned, kind_of
+from bsp.arrays.expressions.graph import Along, DType, Node, interned, kind_of
 from bsp.arrays.expressions.layout import Shape
-from bsp.arrays.gathering import SILENT_BYTES, warned
+from bsp.arrays.fft.long_lines import along_line, is_dealt
+from bsp.arrays.gathering import SILENT_BYTES, is_everywhere, warned
 from bsp.arrays.typing import ArrayLike, Device, DTypeLike, Norm
 
 LINE = 1 << 22  # elements at most of a single line that is brought to every process
@@ -68,7 +70,11 @@ def _along(name: str, x: Any, n: int | None, axis: int, norm: str | None) -> Arr
     how = _transform(name, length, None if n is None else index(n), norm or "backward", array.dtype)
     node = moveaxis(array, axis, -1)._node
     outer = node.kind.shape[:-1]
-    if prod(outer) == 1:
+    if prod(outer) == 1 and not is_everywhere(array):
+        times = (length if n is None else index(n)) if name in ("rfft", "ihfft") else how.length
+        if is_dealt(times, how.dtype):
+            found = along_line(name, reshape(array, (length,)), times, norm or "backward", how.dtype)
+            return moveaxis(reshape(found, (*outer, how.length)), -1, axis)
         _check_line(name, array, how)
     op = interned(Along, how, (1,), (how.length,))
     return moveaxis(wrap(Node(op, (node,), kind_of((*outer, how.length), how.dtype))), -1, axis)
@@ -76,10 +82,7 @@ def _along(name: str, x: Any, n: int | None, axis: int, norm: str | None) -> Arr
 
 def _check_line(name: str, array: Array, how: Transform) -> None:
     """Raise GatherRefused, or warn, where a single line would be brought to every process."""
-    p, node = world().nprocs, array._node
-    if p == 1 or (node.op is LEAF and node.layout is not None and node.layout.replicated):
-        return
-    size = max(array.size, how.length)
+    p, size = world().nprocs, max(array.size, how.length)
     if size > LINE:
         raise GatherRefused(
             f"{name} of one line of {size} elements would bring it to each of {p} processes "
