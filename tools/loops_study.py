@@ -22,8 +22,9 @@ HEAD = """# What becomes of loops
 
 Made by `python -m tools.loops_study --write docs/loops-study.md`, from `@bsp.parallel`'s `explain()` of kernels that
 are written from their mathematical definitions, in the manner of PolyBench and NPBench
-([loop_kernels.py](../tests/arrays/loops/loop_kernels.py)). [Tests](../tests/arrays/loops/test_loops_of_elements.py) hold each to
-its loops on 1, 3 and 8 processes; [benchmarks](benchmarks.md#loops-over-elements) have their times beside NumPy's.
+([loop_kernels.py](../tests/arrays/loops/loop_kernels.py)). [Tests](../tests/arrays/loops/test_loops_of_elements.py)
+hold each to its loops on 1, 3 and 8 processes; [benchmarks](benchmarks.md#loops-over-elements) have their times beside
+NumPy's.
 
 *Parallel*: all loops have become array statements, dealt to processes. *In rounds*: outer loops stay, and what is
 inside of them has become array statements. *Replicated*: every process carries out the loops, for the reason given
