@@ -89,7 +89,7 @@ class WrongThread(LocalMistake, RuntimeError):
 
 
 class Forked(LocalMistake, RuntimeError):
-    """A boundary called in a child made by `os.fork`: the child is none of the job's processes."""
+    """A boundary, or a call of a `bsp.Session`, in a child made by `os.fork`: it belongs to the process that forked."""
 
 
 class EffectsLost(LocalMistake, RuntimeError):

@@ -157,9 +157,13 @@ class Elements:
             return first_death(self._job, self._desk, said, code)[1]
         return f"the elements did not start (status {code})" + (f":\n{said}" if said else "")
 
+    def elsewhere(self) -> bool:
+        """Return whether this is a child made by os.fork, not the process that has started the elements."""
+        return os.getpid() != self._owner
+
     def close(self) -> None:
         """End the elements: between calls in good order, else by force.  No effect in a child made by os.fork."""
-        if self.ended or os.getpid() != self._owner:
+        if self.ended or self.elsewhere():
             return
         for connection in self._connections.values():
             with contextlib.suppress(OSError):
@@ -171,7 +175,7 @@ class Elements:
 
     def kill(self) -> None:
         """End the elements at once."""
-        if self.ended or os.getpid() != self._owner:
+        if self.ended or self.elsewhere():
             return
         self.ended = True
         if self._child is not None and self._child.poll() is None:

@@ -19,7 +19,7 @@ from bsp.cost.model import Machine
 from bsp.cost.record.progress import DisplayLine, live_line
 from bsp.cost.units import counted
 from bsp.engine.layout import check_numbers
-from bsp.errors import BspError, LaunchError, ProcessExited, SessionEnded
+from bsp.errors import BspError, Forked, LaunchError, ProcessExited, SessionEnded
 from bsp.host import cores, find_mpiexec, no_mpi
 from bsp.notebook import cell_names, render_without_ours
 from bsp.session.channel import ANSWER, ERROR_TEXT, LINE, TEXT, CallOutcome, Request
@@ -97,7 +97,7 @@ class Session:
         What processes print appears in the order of `bsprun`: that of process 0 at once, that of the others at the end
         of their superstep, by pid.
         Raises the exception of the program, with a note that names the process and the superstep; SessionEnded;
-        CannotSend for arguments that cannot be pickled.
+        CannotSend for arguments that cannot be pickled; Forked in a child made by `os.fork`.
         """
         try:
             return self._run(main, args)
@@ -121,6 +121,11 @@ class Session:
 
         visible : with a line of progress, if the session shows one.  keeps : whether arrays stay on the processes.
         """
+        if self._elements.elsewhere():  # both would read the answers of both
+            raise Forked(
+                f"a call of {self!r} in a child made by os.fork, as multiprocessing does: only the process that has "
+                f"made the session calls it; {self._advice()} in the child"
+            )
         if self._ended:
             raise SessionEnded(f"this session has ended: {self._ended}; {self._advice()}")
         if not self._lock.acquire(blocking=False):

@@ -225,6 +225,27 @@ def test_a_handle_goes_nowhere_else(session: bsp.Session) -> None:
     assert session.run(lambda proc: proc.pid) == [0, 1, 2, 3]
 
 
+def test_a_forked_child_is_refused_and_harms_nothing(session: bsp.Session) -> None:
+    """Its calls would take the answers to the calls of the process that has made the session."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            session.run(lambda proc: proc.pid)
+            said = "no error"
+        except bsp.Forked as error:
+            said = str(error)
+        session.close()
+        os.write(writing, said.encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writing)
+    with open(reading) as file:
+        said = file.read()
+    assert said.startswith("a call of <bsp.Session: 4 processes on ") and "made by os.fork" in said
+    assert session.run(lambda proc: proc.pid) == [0, 1, 2, 3]
+
+
 # ------------------------------------------------------------------------------------------ errors
 
 
