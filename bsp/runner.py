@@ -123,8 +123,8 @@ def run(
             from bsp.checking.overlaps import twice
 
             return twice(once) if engine == "plain" else twice(once, _first_ranks)
-    except Exception as error:  # shown are the caller's line and those of main
-        error.__traceback__ = without_ours(error, isinstance(error, BspError))
+    except BaseException as error:  # shown are the caller's line and those of main
+        error.__traceback__ = without_ours(error, isinstance(error, BspError | KeyboardInterrupt))
         render_without_ours(error)
         raise
 

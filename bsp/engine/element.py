@@ -629,6 +629,15 @@ class Element:
         self.verdict = judge(reports, self.superstep)
         self.failure = self.verdict.failure
 
+    def interrupted(self, task: Task) -> None:
+        """End the run because a process was interrupted, if all of it is in this interpreter and no bsprun watches it.
+
+        The others do not compute on to the end of their superstep, which may be far.
+        """
+        if self.transport.elements == 1 and self.lifeline is None and self.failure is None:
+            self.verdict = judge([report(task, self.superstep)], self.superstep)
+            self.failure = self.verdict.failure
+
     def _fail(self, mistake: Exception) -> None:
         """Record an exception that every process of the job raises."""
         self.failure = mistake

@@ -208,6 +208,8 @@ class Task:
     def _run(self) -> None:
         """Run the body; turn its result, exit status or exception into the state that the others will see."""
         try:
+            if self.element.failure is not None:  # an interrupt before its first turn
+                raise self.element.failure_for(self)
             self.result = self.body() if self.element.profile is None else self._profiled()
             self.check_nothing_lost()
             self.state, self.call = RETURNED, END
@@ -226,6 +228,8 @@ class Task:
         """Record the exception that ended the process."""
         self.raised, self.raised_in = error, self.element.superstep
         self.state, self.call = RAISED, END
+        if isinstance(error, KeyboardInterrupt):
+            self.element.interrupted(self)
 
     def check_nothing_lost(self) -> None:
         """Raise EffectsLost for effects issued after the last boundary, which would never be delivered (B5)."""

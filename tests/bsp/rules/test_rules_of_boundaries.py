@@ -249,3 +249,28 @@ def test_a_boundary_inside_an_import_raises(run: Any, tmp_path: Any, monkeypatch
 
     with pytest.raises(bsp.BoundaryInImport, match="while module 'syncs_on_import' is imported"):
         run(main, nprocs=2)
+
+
+@pytest.mark.solo
+@pytest.mark.parametrize("superstep", [0, 1])
+def test_an_interrupt_ends_all_processes_of_an_interpreter(superstep: int) -> None:
+    """The others neither compute on to the end of their superstep, nor begin; those that wait clean up."""
+    computed, cleaned = [], []
+
+    def main(proc: bsp.Process) -> None:
+        try:
+            for _ in range(superstep):
+                proc.sync()
+            computed.append(proc.pid)
+            if proc.pid == 1:
+                raise KeyboardInterrupt
+            proc.sync()
+        finally:
+            cleaned.append(proc.pid)
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        bsp.run(main, nprocs=4)
+    assert computed == [0, 1]
+    assert sorted(cleaned) == ([0, 1, 2, 3] if superstep else [0, 1])
+    assert f"raised by process 1 in superstep {superstep}" in caught.value.__notes__[0]
+    assert bsp.run(lambda proc: proc.allreduce(1), nprocs=3) == [3, 3, 3]
