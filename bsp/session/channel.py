@@ -29,6 +29,13 @@ class Request:
 
 
 @dataclass(frozen=True)
+class NotSent:
+    """The place of a result that cannot be pickled: the call has been carried out, and only its result is lost."""
+
+    why: str
+
+
+@dataclass(frozen=True)
 class CallOutcome:
     """The outcome of a call on one element.
 

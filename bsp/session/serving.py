@@ -18,8 +18,7 @@ from bsp.cost.record.progress import RunProgress
 from bsp.engine.element import Element
 from bsp.engine.task import Task, status_of
 from bsp.engine.verdict import Verdict
-from bsp.errors import CannotSend
-from bsp.session.channel import ANSWER, ERROR_TEXT, LINE, TEXT, CallOutcome, Channel, Request
+from bsp.session.channel import ANSWER, ERROR_TEXT, LINE, TEXT, CallOutcome, Channel, NotSent, Request
 from bsp.session.handles import Kept
 from bsp.session.tracebacks import told
 from bsp.transport.base import Transport
@@ -101,10 +100,8 @@ def _body(request: Request, kept: dict[int, Kept]) -> Any:
         try:
             return mine.dumps(result, request.call if request.keeps else None)
         except Exception as wrong:  # noqa: BLE001 - pickling fails with any of them
-            raise CannotSend(
-                f"the result of process {task.pid}, {type(result).__name__}, cannot be pickled ({wrong}); a call "
-                "returns values, or arrays, which stay on the processes"
-            ) from None
+            why = f"the result of process {task.pid}, {type(result).__name__}, cannot be pickled ({wrong})"
+            return mine.dumps(NotSent(why), None)
 
     return body
 

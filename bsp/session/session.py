@@ -19,10 +19,10 @@ from bsp.cost.model import Machine
 from bsp.cost.record.progress import DisplayLine, live_line
 from bsp.cost.units import counted
 from bsp.engine.layout import check_numbers
-from bsp.errors import BspError, Forked, LaunchError, ProcessExited, SessionEnded
+from bsp.errors import BspError, CannotSend, Forked, LaunchError, ProcessExited, SessionEnded
 from bsp.host import cores, find_mpiexec, no_mpi
 from bsp.notebook import cell_names, render_without_ours
-from bsp.session.channel import ANSWER, ERROR_TEXT, LINE, TEXT, CallOutcome, Request
+from bsp.session.channel import ANSWER, ERROR_TEXT, LINE, TEXT, CallOutcome, NotSent, Request
 from bsp.session.elements import Elements
 from bsp.session.handles import Description, Handle, Handles, description
 from bsp.session.tracebacks import Told, rebuilt
@@ -97,7 +97,7 @@ class Session:
         What processes print appears in the order of `bsprun`: that of process 0 at once, that of the others at the end
         of their superstep, by pid.
         Raises the exception of the program, with a note that names the process and the superstep; SessionEnded;
-        CannotSend for arguments that cannot be pickled; Forked in a child made by `os.fork`.
+        CannotSend for arguments and results that cannot be pickled; Forked in a child made by `os.fork`.
         """
         try:
             return self._run(main, args)
@@ -172,7 +172,11 @@ class Session:
         self.superstep = first.superstep
         if first.failure is None and not first.status:
             results = {pid: data for answer in answers for pid, data in answer.results.items()}
-            return self._handles.loads([results[pid] for pid in range(self.nprocs)])
+            found = self._handles.loads([results[pid] for pid in range(self.nprocs)])
+            lost = next((result.why for result in found if isinstance(result, NotSent)), None)
+            if lost is not None:
+                raise CannotSend(f"{lost}; a call returns values, or arrays, which stay on the processes")
+            return found
         raised = {pid: found for answer in answers for pid, found in answer.raised.items()}
         raise self._failure(first, raised)
 
@@ -182,8 +186,11 @@ class Session:
         if answer.failure is None:  # sys.exit with a status
             pid = min(pid for pid, (_, told) in raised.items() if told.name == "SystemExit")
             told = raised[pid][1]
-            error: BaseException = ProcessExited(f"process {pid} called sys.exit with status {answer.status}")
-            error.__traceback__ = rebuilt(told).__traceback__
+            left = rebuilt(told)
+            code = left.code if isinstance(left, SystemExit) else None
+            what = f": {code}" if isinstance(code, str) else f" with status {answer.status}"
+            error: BaseException = ProcessExited(f"process {pid} called sys.exit{what}")
+            error.__traceback__ = left.__traceback__
             if answer.in_step and all(told.alike(other) for _, other in raised.values()):
                 error.add_note(f"Raised by {self._everyone()} in superstep {raised[pid][0]}.")
                 return error

@@ -305,6 +305,8 @@ def test_an_exception_that_cannot_travel_is_told(session: bsp.Session) -> None:
         session.run(main)
     with pytest.raises(bsp.CannotSend, match=r"the result of process 0, generator, cannot be pickled"):
         session.run(lambda proc: (k for k in range(3)))
+    with pytest.raises(bsp.CannotSend, match=r"the result of process 2, generator, cannot be pickled"):
+        session.run(lambda proc: (k for k in range(3)) if proc.pid == 2 else proc.pid)
     with pytest.raises(bsp.CannotSend, match=r"^Session\.run: argument 2, generator, cannot be pickled"):
         session.run(lambda proc, *args: None, 1, (k for k in range(3)))
     assert session.run(lambda proc: proc.pid) == [0, 1, 2, 3]
@@ -343,6 +345,8 @@ def test_sys_exit_with_a_status_by_all_at_one_place_ends_the_call(session: bsp.S
     with pytest.raises(bsp.ProcessExited, match=r"process 0 called sys\.exit with status 5") as caught:
         session.run(lambda proc: sys.exit(5))
     assert [note.partition(" in ")[0] for note in caught.value.__notes__] == ["Raised by all processes"]
+    with pytest.raises(bsp.ProcessExited, match=r"process 0 called sys\.exit: no rows"):
+        session.run(lambda proc: sys.exit("no rows"))
     assert session.run(lambda proc: proc.pid) == [0, 1, 2, 3]
 
 
