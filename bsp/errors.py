@@ -61,7 +61,7 @@ class CannotSend(LocalMistake, TypeError):
 
 
 class CannotMove(LocalMistake, TypeError):
-    """A value in a `bsp.State` that cannot be pickled: no clone could take it over, and no checkpoint could hold it."""
+    """A value that cannot leave its place: one in a `bsp.State` that has no pickle, a `bsp.Session`, or a handle."""
 
 
 class NotReady(LocalMistake, RuntimeError):

@@ -102,7 +102,13 @@ class Handle:
         return f"{len(pids)} processes"
 
     def __reduce__(self) -> NoReturn:
-        raise CannotMove(
+        raise CannotMove(self._only_here())
+
+    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:  # NumPy would make an array of one object
+        raise CannotMove(self._only_here())
+
+    def _only_here(self) -> str:
+        return (
             f"{self!r} is a handle of a bsp.Session: only its `run` and `put` accept it; "
             "its compute() returns a NumPy array, which goes anywhere"
         )

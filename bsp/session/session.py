@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from bsp.command.launch import Launch
 from bsp.cost.machine_file import profile_of
@@ -19,7 +19,7 @@ from bsp.cost.model import Machine
 from bsp.cost.record.progress import DisplayLine, live_line
 from bsp.cost.units import counted
 from bsp.engine.layout import check_numbers
-from bsp.errors import BspError, CannotSend, Forked, LaunchError, ProcessExited, SessionEnded
+from bsp.errors import BspError, CannotMove, CannotSend, Forked, LaunchError, ProcessExited, SessionEnded
 from bsp.host import cores, find_mpiexec, no_mpi
 from bsp.notebook import cell_names, render_without_ours
 from bsp.session.channel import ANSWER, ERROR_TEXT, LINE, TEXT, CallOutcome, NotSent, Request
@@ -245,6 +245,12 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise CannotMove(
+            f"{self!r} stays in the process that has made it: a function that runs on the processes cannot use it; "
+            "proc.nprocs, proc.superstep and names of the notebook are there, and values go there as arguments"
+        )
 
     def __repr__(self) -> str:
         on = f"{counted(self.nprocs, 'process', 'processes')} on {counted(self.elements, 'element')}"

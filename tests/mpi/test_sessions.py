@@ -215,6 +215,10 @@ def test_a_handle_goes_nowhere_else(session: bsp.Session) -> None:
     x = session.run(lambda proc: ba.ones(3))[0]
     with pytest.raises(bsp.CannotMove, match=r"only its `run` and `put` accept it"):
         pickle.dumps(x)
+    with pytest.raises(bsp.CannotMove, match=r"its compute\(\) returns a NumPy array"):
+        np.sum(x)
+    with pytest.raises(bsp.CannotMove, match=r"its compute\(\) returns a NumPy array"):
+        np.ones(3) + x
     with bsp.Session(1, 1) as other, pytest.raises(bsp.NotRegistered, match="handle of another session"):
         other.run(lambda proc: x.sum())
     some = session.run(lambda proc: ba.ones(3) if proc.pid < 2 else None)
@@ -310,6 +314,12 @@ def test_an_exception_that_cannot_travel_is_told(session: bsp.Session) -> None:
     with pytest.raises(bsp.CannotSend, match=r"^Session\.run: argument 2, generator, cannot be pickled"):
         session.run(lambda proc, *args: None, 1, (k for k in range(3)))
     assert session.run(lambda proc: proc.pid) == [0, 1, 2, 3]
+
+
+def test_a_session_is_none_of_what_its_functions_use(session: bsp.Session) -> None:
+    with pytest.raises(bsp.CannotMove, match=r"stays in the process that has made it"):
+        session.run(lambda proc: session.nprocs)
+    assert session.run(lambda proc: proc.nprocs) == [4] * 4
 
 
 def test_effects_without_a_boundary_are_an_error_and_are_dropped(session: bsp.Session) -> None:
