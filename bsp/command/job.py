@@ -91,7 +91,9 @@ def load(program: list[str]) -> Script:
 def run_element(settings: dict[str, Any], program: list[str], lifeline: Lifeline | None = None) -> None:
     """Run one element from start to end; `lifeline` is its connection to bsprun, if both are on one machine."""
     keep_freed_memory()
-    under_mpi = any(name in os.environ for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"))
+    # a job's only element is started without MPI: the environment may be that of a rank whose program starts the job
+    ranks = () if settings.get("alone") else ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK")
+    under_mpi = any(name in os.environ for name in ranks)
     transport: Transport = Solo()
     profile = settings.get("machine")
     machine = DEFAULT if profile is None else to_machine(profile)

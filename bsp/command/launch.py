@@ -95,8 +95,11 @@ class Launch:
         for name in ("machine", "trace", "predict", "progress", "profile"):
             if getattr(self, name):
                 settings[name] = getattr(self, name)
+        alone = self.elements == 1 and self.local
+        if alone:
+            settings["alone"] = True
         element = [sys.executable, "-m", "bsp.command.start", json.dumps(settings), *self.program]
-        if self.elements == 1 and self.local:
+        if alone:
             return element
         mpiexec = find_mpiexec()
         if mpiexec is None:

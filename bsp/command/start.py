@@ -27,7 +27,7 @@ def main() -> None:
     if settings.get("lifeline") is not None:
         from bsp.hosts.lifeline import Lifeline
 
-        lifeline = Lifeline(settings["lifeline"], _rank())
+        lifeline = Lifeline(settings["lifeline"], 0 if settings.get("alone") else _rank())
     from bsp.command.job import run_element
 
     run_element(settings, sys.argv[2:], lifeline)
