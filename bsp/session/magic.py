@@ -43,7 +43,7 @@ def _run(shell: Any, line: str, cell: str) -> Any:
         session = _session(shell, line)
         return session.run(cells.execute, cell, name)[0]
     except BaseException as error:  # shown are the lines of the cell, none of the magic
-        error.__traceback__ = without_ours(error, isinstance(error, BspError))
+        error.__traceback__ = without_ours(error, isinstance(error, BspError | KeyboardInterrupt))
         render_as_it_is(error)
         raise
 

@@ -102,7 +102,7 @@ class Session:
         try:
             return self._run(main, args)
         except BaseException as error:  # shown are the caller's line and those of main
-            error.__traceback__ = without_ours(error, isinstance(error, BspError))
+            error.__traceback__ = without_ours(error, isinstance(error, BspError | KeyboardInterrupt))
             render_without_ours(error)
             raise
 
@@ -149,6 +149,8 @@ class Session:
             while len(answers) < self.elements:
                 heard = self._elements.hear()
                 if heard is None:
+                    if self._ended:  # closed by another thread
+                        raise SessionEnded(f"this session has ended: {self._ended} during a call; {self._advice()}")
                     cause = self._elements.cause_of_death()
                     self._close(cause)
                     raise SessionEnded(f"{cause}; the session has ended; {self._advice()}")
@@ -163,6 +165,8 @@ class Session:
                 self._elements.kill()
                 self._close(why)
                 error.add_note(f"The session has ended: {why}; {self._advice()}.")
+            if isinstance(error, KeyboardInterrupt):
+                error.__traceback__ = None  # without the frames that waited
             raise
         return [answers[element] for element in range(self.elements)]
 

@@ -37,7 +37,8 @@ def call_dumps(call: str, main: Callable[..., Any], args: tuple[Any, ...], pickl
     """Return the pickle of (main, args) by `pickled`.  Raises CannotSend, which names what has none, for `call`."""
     try:
         return pickled((main, args))
-    except BspError:
+    except BspError as refused:
+        refused.__traceback__ = None  # its message names the value; the frames of cloudpickle do not
         raise
     except Exception as wrong:
         for name, value in (*((f"argument {k + 1}", arg) for k, arg in enumerate(args)), ("the function", main)):

@@ -171,7 +171,7 @@ def test_the_end_of_the_kernel_leaves_no_process(notebook: dict[str, Any]) -> No
 
 
 def test_an_interrupt_of_a_cell_ends_its_session_and_leaves_no_process() -> None:
-    first, idle, second, third = outputs(
+    first, idle, second, third, _, cell = outputs(
         INTERRUPT,
         [
             "import bsp\ns = bsp.Session(2, 2)\nprint(s._elements._folder)",
@@ -179,8 +179,13 @@ def test_an_interrupt_of_a_cell_ends_its_session_and_leaves_no_process() -> None
             "    print(s.run(lambda proc: proc.pid))",
             "def main(proc):\n    print('interrupt me', flush=True)\n    while True:\n        pass\ns.run(main)",
             "print(s)",
+            "%load_ext bsp\ns = bsp.Session(2, 1)",
+            "%%bsp\nprint('interrupt me', flush=True)\nwhile True:\n    pass",
         ],
     )
+    assert shown_frames(traceback_of(second)) == [("In[3]", "5")]
+    assert "KeyboardInterrupt" in traceback_of(cell)
+    assert shown_frames(traceback_of(cell)) == []
     assert printed(idle) == "interrupt me\n[0, 1]\n"  # the group of the kernel was interrupted, and the session lives
     assert "KeyboardInterrupt" in traceback_of(second)
     assert "The session has ended: a call was interrupted; start a new one with bsp.Session(2, 2)." in traceback_of(

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -219,8 +220,9 @@ def test_a_handle_goes_nowhere_else(session: bsp.Session) -> None:
         np.sum(x)
     with pytest.raises(bsp.CannotMove, match=r"its compute\(\) returns a NumPy array"):
         np.ones(3) + x
-    with bsp.Session(1, 1) as other, pytest.raises(bsp.NotRegistered, match="handle of another session"):
+    with bsp.Session(1, 1) as other, pytest.raises(bsp.NotRegistered, match="handle of another session") as refused:
         other.run(lambda proc: x.sum())
+    assert [place.filename for place in traceback.extract_tb(refused.tb)] == [__file__]
     some = session.run(lambda proc: ba.ones(3) if proc.pid < 2 else None)
     assert some[2:] == [None, None]
     with pytest.raises(bsp.NotRegistered, match="only 2 of 4 processes have returned a value there"):
@@ -664,6 +666,29 @@ def test_without_mpi_one_element_hosts_all(monkeypatch: pytest.MonkeyPatch, caps
     assert capsys.readouterr().err.startswith("bsp.Session: one element instead of 2: no MPI here")
     with pytest.raises(bsp.LaunchError, match="no MPI here"):
         bsp.Session(2, 2)
+
+
+@ELEMENTS
+def test_a_close_by_another_thread_is_the_cause_of_the_end(elements: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bsp.session.elements._GRACE", 0.0)
+    session = bsp.Session(2, elements)
+    closes = threading.Thread(target=session.close)
+
+    class Closes(io.StringIO):
+        def write(self, text: str) -> int:
+            if text.startswith("running"):
+                closes.start()
+            return len(text)
+
+    def main(proc: bsp.Process) -> None:
+        print("running", flush=True)
+        signal.pause()
+
+    monkeypatch.setattr(sys, "stdout", Closes())
+    with pytest.raises(bsp.SessionEnded, match=r"^this session has ended: it was closed during a call; start a"):
+        session.run(main)
+    closes.join()
+    until(lambda: family(session) == [], END, "the end of all processes")
 
 
 def test_a_session_runs_one_call_at_a_time(session: bsp.Session, monkeypatch: pytest.MonkeyPatch) -> None:
