@@ -55,6 +55,11 @@ def is_ours(filename: str) -> bool:
     return filename.startswith(_here) or filename.endswith(_OPERATORS)
 
 
+def is_hidden(filename: str) -> bool:
+    """Return whether tracebacks leave out a code object's file: it is this package's, or of Python's import system."""
+    return is_ours(filename) or filename.startswith(_IMPORTS)
+
+
 def left_in_order(frame: FrameType) -> bool:
     """Return whether `frame` drops the iterator of its loop by a `break` or `return`, not by an exception.
 
@@ -124,7 +129,7 @@ def traceback_of(error: BaseException) -> str:
     told: traceback.TracebackException | None = traceback.TracebackException.from_exception(error)
     text = told
     while told is not None:
-        kept = [f for f in told.stack if not (is_ours(f.filename) or f.filename.startswith(_IMPORTS))]
+        kept = [f for f in told.stack if not is_hidden(f.filename)]
         told.stack = traceback.StackSummary.from_list(kept)
         told = told.__cause__ or told.__context__
     return "".join(text.format()) if text is not None else ""

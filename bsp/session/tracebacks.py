@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from bsp.engine.reports import pickled
 from bsp.errors import ProcessFailed
-from bsp.source import is_ours
+from bsp.source import is_hidden
 
 
 class FramePlace(NamedTuple):
@@ -47,7 +47,7 @@ class Told:
 
     def places(self) -> list[FramePlace]:
         """Return the frames of the user's program."""
-        return [place for place in self.stack if not is_ours(place.file)]
+        return [place for place in self.stack if not is_hidden(place.file)]
 
     def alike(self, other: Told) -> bool:
         """Return whether two processes have raised the same exception at the same point of the program."""

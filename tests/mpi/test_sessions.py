@@ -308,6 +308,19 @@ def test_an_exception_keeps_its_cause_and_its_place(session: bsp.Session) -> Non
     assert [name for _, name in frames(cause)] == ["main", "inverse"]
 
 
+def test_a_failed_import_of_all_processes_ends_the_call_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process alone on its element imports by other frames of Python than one beside others."""
+    (tmp_path / "fails_on_import.py").write_text("def inverse(k):\n    return 1 / k\n\ninverse(0)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with bsp.Session(3, 2) as uneven:
+        for module, kind in (("not_installed", ModuleNotFoundError), ("fails_on_import", ZeroDivisionError)):
+            with pytest.raises(kind) as caught:
+                uneven.run(lambda proc, name: __import__(name), module)
+            assert [note.partition(" in ")[0] for note in caught.value.__notes__] == ["Raised by all processes"]
+        assert [name for _, name in frames(caught.value)][-2:] == ["<module>", "inverse"]
+        assert uneven.run(lambda proc: proc.pid) == [0, 1, 2]
+
+
 class Unsendable(Exception):
     def __init__(self, first: int, second: int) -> None:
         super().__init__(f"{first} and {second}")
