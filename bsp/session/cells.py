@@ -46,7 +46,10 @@ def remember(source: str, name: str) -> None:
 
 
 def execute(proc: Any, source: str, name: str) -> Any:
-    """Run a cell on a process; return the value of its last expression on process 0."""
+    """Run a cell on a process; return the value of its last expression.
+
+    On other processes than 0 it is None, unless it is or contains arrays: a handle needs the parts of all processes.
+    """
     remember(source, name)
     statements, last = compiled(source, name)
     names = vars(sys.modules["__main__"])
@@ -54,7 +57,8 @@ def execute(proc: Any, source: str, name: str) -> Any:
     if last is None:
         return None
     value = eval(last, names)
-    return value if proc.pid == 0 or stays(value) else None
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return value if proc.pid == 0 or stays(value) or any(map(stays, items)) else None
 
 
 def _code(tree: ast.Module | ast.Expression, name: str, mode: str) -> CodeType:

@@ -22,6 +22,7 @@ import pytest
 
 import bsp
 import bsp.arrays as ba
+from bsp.session import cells
 from bsp.session import session as sessions
 
 pytestmark = pytest.mark.jobs
@@ -176,6 +177,13 @@ def test_a_handle_shows_the_array_as_it_is_now(session: bsp.Session) -> None:
     assert "lazy" not in x._repr_html_()
     assert "on 4 processes" in repr(x)
     assert session.superstep == begun
+
+
+@pytest.mark.parametrize("value", ["ba.arange(5.0), 7", "[ba.arange(5.0)]", "{0: ba.arange(5.0), 'b': 3}"])
+def test_arrays_in_the_value_of_a_cell_are_handles_of_all_processes(session: bsp.Session, value: str) -> None:
+    """A handle of process 0 alone could be used nowhere."""
+    found = session.run(cells.execute, f"import bsp.arrays as ba\n{value}", "In[1]")[0]
+    assert found[0].compute().tolist() == [0, 1, 2, 3, 4]
 
 
 def test_a_coarray_lives_on_behind_a_handle(session: bsp.Session) -> None:
