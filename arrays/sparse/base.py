@@ -23,6 +23,7 @@ from bsp.arrays.expressions.graph import DType, Node
 from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.planning.plan import Explanation
 from bsp.arrays.procedures import computed
+from bsp.arrays.sparse.indices import check_dtype
 from bsp.arrays.sparse.pattern import read_only
 from bsp.arrays.sparse.semirings import Semiring
 
@@ -58,6 +59,7 @@ class SparseBase:
     __array_priority__ = 1000.0
 
     def __init__(self, entries: Node) -> None:
+        check_dtype(entries.kind.dtype, "sparse array")
         self._entries = entries
 
     # ------------------------------------------------------------- what depends on the places

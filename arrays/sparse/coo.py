@@ -38,7 +38,7 @@ from bsp.arrays.sparse import operations as do
 from bsp.arrays.sparse.array import SparseArray
 from bsp.arrays.sparse.base import ScipyMatrix, SparseBase
 from bsp.arrays.sparse.creation import from_coo
-from bsp.arrays.sparse.indices import checked_indices, positions_of
+from bsp.arrays.sparse.indices import check_dtype, checked_indices, length_for, positions_of
 from bsp.arrays.sparse.pattern import even
 from bsp.arrays.sparse.places import PlacedEntries, Places, checked_shape, dealt, placed, raveled, unraveled
 from bsp.arrays.sparse.semirings import Semiring
@@ -360,13 +360,14 @@ def from_coordinates(
     vectors = [np.asarray(each).reshape(-1) for each in coords]
     given = np.asarray(values)
     own = given.reshape(-1) if given.ndim or not vectors else np.broadcast_to(given, vectors[0].shape)
-    most = here.private.allgather([int(each.max()) + 1 if each.size else 0 for each in vectors])
+    most = here.private.allgather([length_for(each) for each in vectors])
 
     def checked() -> tuple[Shape, PlacedEntries]:
         if len(set(map(len, most))) > 1 or (shape is not None and len(shape) != len(vectors)):
             told = ", ".join(map(str, sorted(set(map(len, most)))))
             raise ArrayError(f"from_coo: {told} vectors of coordinates for a shape of {len(shape or vectors)} axes")
         lengths = checked_shape([max(each) for each in zip(*most, strict=True)] if shape is None else shape, "from_coo")
+        check_dtype(own.dtype, "from_coo")
         if {len(each) for each in vectors} != {len(own)}:
             raise ArrayError(f"from_coo: vectors of {', '.join(str(len(each)) for each in vectors)} coordinates, "
                              f"{len(own)} values")  # fmt: skip
@@ -391,7 +392,9 @@ def as_coo(a: SparseBase | ScipyMatrix | ArrayLike) -> CooArray:
         shape = checked_shape(stored.shape, "as_coo")
         found = CooArray(*_unwrapped(placed(here, shape, PlacedEntries(raveled((rows, columns), shape), values))))
         return found.T if a._flipped else found
-    whole = scipy.sparse.coo_array(a if scipy.sparse.issparse(a) else np.asarray(a))
+    given: Any = a if scipy.sparse.issparse(a) else np.asarray(a)
+    check_dtype(given.dtype, "as_coo")
+    whole = scipy.sparse.coo_array(given)
     shape = checked_shape(whole.shape, "as_coo")
     every = PlacedEntries(raveled([each.astype(np.int64) for each in whole.coords], shape), whole.data).summed()
     limits = even(len(every.positions), here.nprocs)

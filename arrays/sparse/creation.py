@@ -17,7 +17,7 @@ from bsp.arrays.errors import ArrayError, PlanTooLarge
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.sparse.array import ScipyMatrix, SparseArray, of_rows
 from bsp.arrays.sparse.base import SparseBase
-from bsp.arrays.sparse.indices import checked_indices
+from bsp.arrays.sparse.indices import check_dtype, checked_indices, checked_lengths, length_for
 from bsp.arrays.sparse.pattern import Bounds, even
 from bsp.arrays.sparse.semirings import combined_triples
 from bsp.arrays.typing import ArrayLike, DTypeLike
@@ -63,10 +63,12 @@ def from_coo(
     given = np.asarray(values)
     entries = given.reshape(-1) if given.ndim else np.broadcast_to(given, places[0].shape)
     if shape is None:
-        most = here.private.allgather([int(each.max()) + 1 if each.size else 0 for each in places])
+        most = here.private.allgather([length_for(each) for each in places])
         shape = (max(each[0] for each in most), max(each[1] for each in most))
 
     def checked() -> list[np.ndarray]:
+        checked_lengths(shape, "from_coo")
+        check_dtype(entries.dtype, "from_coo")
         if not len(places[0]) == len(places[1]) == len(entries):
             raise ArrayError(
                 f"from_coo: {len(places[0])} rows, {len(places[1])} columns, {len(entries)} values; "
@@ -194,7 +196,9 @@ def from_scipy(matrix: ScipyMatrix | ArrayLike, *, bounds: Sequence[int] | None 
     Raises SyncMismatch if the matrix does.
     """
     here = world()
-    whole = scipy.sparse.csr_array(matrix)
+    given: Any = matrix if scipy.sparse.issparse(matrix) else np.asarray(matrix)
+    check_dtype(given.dtype, "from_scipy")
+    whole = scipy.sparse.csr_array(given)
     here.note_given([*whole.shape, whole.indices, whole.data])
     if whole.ndim != 2:
         raise ArrayError(f"from_scipy: {whole.ndim} axes; a matrix has 2")
@@ -221,7 +225,9 @@ def from_local(rows: ScipyMatrix | ArrayLike) -> SparseArray:
     here = world()
 
     def checked() -> Any:
-        own = scipy.sparse.csr_array(rows, copy=True)
+        given: Any = rows if scipy.sparse.issparse(rows) else np.asarray(rows)
+        check_dtype(given.dtype, "from_local")
+        own = scipy.sparse.csr_array(given, copy=True)
         if own.ndim != 2:
             raise ArrayError(f"from_local: {own.ndim} axes; rows of a matrix have 2")
         return own
@@ -288,8 +294,9 @@ def diags(
     if shape is None:
         size = max((len(line) + abs(k) if line.ndim else 1 + abs(k)) for line, k in zip(lines, places, strict=True))
         shape = (size, size)
-    m, n = shape
+    m, n = checked_lengths(shape, "diags")
     kind = np.result_type(*lines) if dtype is None else np.dtype(dtype)
+    check_dtype(kind, "diags")
     for line, k in zip(lines, places, strict=True):
         length = min(m + min(k, 0), n - max(k, 0))
         if length < 0 or (line.ndim and len(line) not in (1, length)):

@@ -1,13 +1,43 @@
-"""Indices that callers give: coordinates of entries, and positions or masks along an axis."""
+"""What callers give, checked: element types, coordinates of entries, and positions or masks along an axis."""
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
 from bsp.arrays.errors import ArrayError
 from bsp.arrays.execution.world import world
+
+
+def check_dtype(dtype: np.dtype[Any], what: str) -> None:
+    """Raise ArrayError if scipy's sparse arrays, which operations are made of, cannot hold an element type."""
+    if wrong := misfit(dtype):
+        raise ArrayError(f"{what}: {wrong}")
+
+
+def misfit(dtype: np.dtype[Any]) -> str:
+    """Return why scipy's sparse arrays cannot hold an element type; an empty text if they can."""
+    if dtype.kind in "biufc" and dtype != np.float16:
+        return ""
+    return f"sparse arrays hold booleans, integers, and real and complex numbers of 32 bits or more, not {dtype}"
+
+
+def checked_lengths(shape: Any, call: str) -> tuple[int, int]:
+    """Return the numbers of rows and columns that a caller gives; ArrayError if it gives anything else."""
+    try:
+        m, n = map(operator.index, shape)
+    except (TypeError, ValueError):
+        m = n = -1
+    if not (0 <= m < 2**63 and 0 <= n < 2**63):
+        raise ArrayError(f"{call}: shape {shape!r:.60}: the numbers of rows and columns, integers from 0")
+    return m, n
+
+
+def length_for(indices: np.ndarray) -> int:
+    """Return the least length of an axis that has these indices; 0 if there are none, or if they are no integers."""
+    return int(indices.max()) + 1 if indices.size and indices.dtype.kind in "iu" else 0
 
 
 def checked_indices(indices: np.ndarray, length: int, what: str) -> np.ndarray:

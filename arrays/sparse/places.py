@@ -10,6 +10,7 @@ No process has more than twice an even share of the entries: what an operation l
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -137,7 +138,10 @@ def unraveled(positions: np.ndarray, shape: Shape) -> tuple[np.ndarray, ...]:
 
 def checked_shape(shape: Sequence[int], call: str) -> Shape:
     """Return a shape as integers; ArrayError if it is none, or has positions that do not fit into 64 bits."""
-    found = tuple(int(each) for each in shape)
+    try:
+        found = tuple(map(operator.index, shape))
+    except TypeError:
+        raise ArrayError(f"{call}: shape {shape!r:.60}: lengths of axes are integers") from None
     if not found or min(found) < 0:
         raise ArrayError(f"{call}: shape {found}: one length or more, from 0")
     if prod(max(each, 1) for each in found) >= 2**63:

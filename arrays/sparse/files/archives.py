@@ -19,6 +19,7 @@ from bsp.arrays.sparse.array import SparseArray, of_rows
 from bsp.arrays.sparse.coo import CooArray
 from bsp.arrays.sparse.creation import columns_like, cut_by_weight, from_coo, limits_of
 from bsp.arrays.sparse.files.tables import check_fits
+from bsp.arrays.sparse.indices import misfit
 from bsp.arrays.sparse.pattern import even
 
 _HELD = Held("sparse .npz")
@@ -56,6 +57,8 @@ def read_npz(path: PathLike, *, bounds: Sequence[int] | None = None) -> SparseAr
             if len(given) != 1:
                 raise ValueError(f"its member data has the shape {given}; it is a vector")
             _check_indices(archive, form, shape, given[0])
+            if wrong := misfit(dtype):
+                raise ValueError(f"its member data: {wrong}")
             return form, shape, given[0], _HELD.native(dtype).str
 
     form, shape, count, kind = same_everywhere(call, agreed(call, opened))
