@@ -324,36 +324,54 @@ def random(
 ) -> SparseArray:  # fmt: skip
     """Return a matrix with entries at random places, uniform in [0, 1).  Collective, S = 1.
 
-    density : the share of places that have an entry; each row has density · n of them on average.
+    density : the probability that a place has an entry; each row has density · n of them on average.
     The values follow from the seed and the shape only, not from p: each row has a generator of its own.
     In a run without values it is a `model` of such a matrix.
     """
+    m, n = checked_lengths((m, n), "random")
+    kind = np.dtype(dtype)
+    check_dtype(kind, "random")
     if not 0 <= density <= 1:
         raise ArrayError(f"random: density={density}: a number from 0 to 1")
+    if not (isinstance(seed, (int, np.integer)) and 0 <= seed < 1 << 64):
+        raise ArrayError(f"random: seed={seed!r}: an integer from 0 to 2^64 - 1")
+    if _TILE * n > 1 << 60:
+        raise ArrayError(f"random: {n} columns, of at most 2^52")
+    if kind.kind in "iu":
+        raise ArrayError(f"random: dtype {kind}: numbers in [0, 1) would all be 0; a multiple of such, .astype({kind})")
     if world().abstract:
         from bsp.arrays.sparse.model import model
 
-        return model((m, n), round(density * m * n), dtype=dtype)
+        return model((m, n), round(density * m * n), dtype=kind)
 
     def make(low: int, high: int) -> Any:
         rows, columns, values = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
         for block in range(low // _TILE, -(-high // _TILE)):
             first, last = block * _TILE, min((block + 1) * _TILE, m)
             rng = np.random.Generator(np.random.Philox(key=np.array([seed, block], np.uint64)))
-            counts = rng.binomial(n, density, last - first)
-            row = np.repeat(np.arange(first, last), counts)
-            column = rng.integers(0, max(n, 1), int(counts.sum()))
-            value = rng.random(int(counts.sum()))
+            places = _drawn(rng, (last - first) * n, density)
+            row, value = first + places // max(n, 1), rng.random(len(places))
             kept = (row >= low) & (row < high)
             rows.append(row[kept] - low)
-            columns.append(column[kept])
+            columns.append(places[kept] % max(n, 1))
             values.append(value[kept])
-        places = np.concatenate(rows) * n + np.concatenate(columns)
-        places, first_of = np.unique(places, return_index=True)  # a place that was drawn twice has one entry
-        found = np.concatenate(values)[first_of].astype(dtype)
-        return scipy.sparse.coo_array((found, (places // max(n, 1), places % max(n, 1))), shape=(high - low, n))
+        triples = np.concatenate(values).astype(kind), (np.concatenate(rows), np.concatenate(columns))
+        return scipy.sparse.coo_array(triples, shape=(high - low, n))
 
     return of_function((m, n), make)
+
+
+def _drawn(rng: np.random.Generator, size: int, density: float) -> np.ndarray:
+    """Return some of `size` places, ascending; each is drawn with the same probability, independently of the others."""
+    found, last = [np.zeros(0, np.int64)], -1
+    while density and last < size - 1:
+        expected = (size - 1 - last) * density
+        # From each place that is drawn to the next, or beyond the end: more could overflow.
+        steps = np.minimum(rng.geometric(density, int(expected + 4 * expected**0.5) + 4), size + 1)
+        places = last + np.cumsum(steps)
+        found.append(places[places < size])
+        last = int(places[-1])
+    return np.concatenate(found)
 
 
 _TILE = 256  # rows that share a generator

@@ -296,6 +296,36 @@ def test_what_is_made_of_formulas(nprocs: int) -> None:
 
 
 @pytest.mark.parametrize("nprocs", [1, 3])
+def test_a_kronecker_product_without_entries_keeps_the_element_type(nprocs: int) -> None:
+    W = ss.csr_array((3, 2), dtype=np.int32)
+
+    def main(proc: bsp.Process) -> Any:
+        return sparse.kron(sparse.from_scipy(W), np.eye(2, dtype=np.int8)).dtype
+
+    assert bsp.run(main, nprocs=nprocs) == [np.dtype(np.int32)] * nprocs
+
+
+@pytest.mark.parametrize("density", [0, 1e-300, 0.001, 0.3, 0.7, 1])
+def test_a_random_matrix_has_the_density_that_is_asked_for(density: float) -> None:
+    m, n = 600, 100
+
+    def main(proc: bsp.Process) -> Any:
+        assert sparse.random(m, 0, density=density).nnz == sparse.random(0, n, density=density).nnz == 0
+        with pytest.raises(ba.ArrayError, match=r"dtype int64: numbers in \[0, 1\) would all be 0"):
+            sparse.random(3, 3, dtype=np.int64)
+        with pytest.raises(ba.ArrayError, match="seed=-1"):
+            sparse.random(3, 3, seed=-1)
+        return sparse.random(m, n, density=density, seed=1).compute()
+
+    found = bsp.run(main, nprocs=3)[0]
+    assert abs(found.nnz - density * m * n) <= 4 * np.sqrt(m * n * density * (1 - density))
+    assert np.diff(found.indptr).max() <= n and found.has_canonical_format
+    if density == 0.3:  # rows and columns alike
+        by_column = np.bincount(found.indices, minlength=n)
+        assert abs(by_column - density * m).max() <= 4.5 * np.sqrt(m * density * (1 - density))
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
 def test_mistakes_are_told(nprocs: int) -> None:
     def main(proc: bsp.Process) -> None:
         A = sparse.eye(5)
