@@ -66,4 +66,5 @@ def kron(a: SparseArray | ScipyMatrix | ArrayLike, b: SparseArray | ScipyMatrix 
         return kron(first.T, second.T).T
     rows = tuple(bound * second.shape[0] for bound in first.row_bounds)
     own = scipy.sparse.kron(first.local(), second.compute(), format="csr")
+    own = own.astype(np.result_type(first.dtype, second.dtype), copy=False)  # scipy's without entries is float64
     return of_rows(own, rows, columns_like(rows, (rows[-1], first.shape[1] * second.shape[1])))

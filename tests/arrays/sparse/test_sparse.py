@@ -338,6 +338,12 @@ def test_mistakes_are_told(nprocs: int) -> None:
             (lambda: sparse.from_coo([0], [-1], 1.0, (5, 5)), "index -1 is out of range"),
             (lambda: sparse.from_coo([0], [0, 1], 1.0, (5, 5)), "1 rows, 2 columns"),
             (lambda: sparse.from_coo([0.5], [0], 1.0, (5, 5)), "integers, not float64"),
+            (lambda: sparse.from_coo([0], [0], 1.0, (3, 5, 6)), r"from_coo: shape \(3, 5, 6\): the numbers of rows"),
+            (lambda: sparse.from_coo([0], [0], 1.0, (3, 2**70)), "integers from 0"),
+            (lambda: sparse.from_coo([np.nan], [0], 1.0), "integers, not float64"),
+            (lambda: sparse.from_coo(([np.nan], [0]), 1.0), "integers, not float64"),
+            (lambda: sparse.from_coo(([0], [0]), 1.0, shape=(1.5, 3)), r"shape \(1.5, 3\): lengths of axes"),
+            (lambda: sparse.eye(-2), r"shape \(-2, -2\)"),
             (lambda: sparse.random(3, 3, density=2), "from 0 to 1"),
             (lambda: A.sum(2), "axis 2"),
             (lambda: np.sum(A, out=np.zeros(())), "take no out="),
@@ -347,6 +353,26 @@ def test_mistakes_are_told(nprocs: int) -> None:
                 wrong()
 
     bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("dtype", [object, np.float16, "M8[s]", "m8[s]", "U1"])
+def test_element_types_that_scipy_does_not_hold_are_refused(dtype: Any) -> None:
+    values = np.array([1, 2]).astype(dtype)
+
+    def main(proc: bsp.Process) -> None:
+        makers: list[Callable[[], Any]] = [
+            lambda: sparse.from_coo([0, 1], [0, 1], values, (2, 2)),
+            lambda: sparse.from_coo(([0, 1], [0, 1]), values, shape=(2, 2)),
+            lambda: sparse.from_scipy(values.reshape(1, 2)), lambda: sparse.from_local(values.reshape(1, 2)),
+            lambda: sparse.as_coo(values), lambda: sparse.diags([values]),
+        ]  # fmt: skip
+        if np.dtype(dtype).kind in "fmM":
+            makers.append(lambda: sparse.eye(3).astype(dtype))
+        for make in makers:
+            with pytest.raises(ba.ArrayError, match=f"32 bits or more, not {re.escape(str(values.dtype))}"):
+                make()
+
+    bsp.run(main, nprocs=2)
 
 
 def test_arrays_move_as_pickles() -> None:
@@ -368,12 +394,6 @@ VIEWS: dict[str, Callable[[], Any]] = {
     "repeated rows": lambda: ba.broadcast_to(ba.arange(3) * 1.0, (5, 3)),
     "repeated columns": lambda: ba.broadcast_to((ba.arange(5) * 1.0)[:, None], (5, 3)),
     "every other": lambda: (ba.arange(10) * 1.0)[::2],
-            (lambda: sparse.from_coo([0], [0], 1.0, (3, 5, 6)), r"from_coo: shape \(3, 5, 6\): the numbers of rows"),
-            (lambda: sparse.from_coo([0], [0], 1.0, (3, 2**70)), "integers from 0"),
-            (lambda: sparse.from_coo([np.nan], [0], 1.0), "integers, not float64"),
-            (lambda: sparse.from_coo(([np.nan], [0]), 1.0), "integers, not float64"),
-            (lambda: sparse.from_coo(([0], [0]), 1.0, shape=(1.5, 3)), r"shape \(1.5, 3\): lengths of axes"),
-            (lambda: sparse.eye(-2), r"shape \(-2, -2\)"),
     "backwards": lambda: (ba.arange(5) * 1.0)[::-1],
     "a transpose": lambda: (ba.arange(15).reshape(3, 5) * 1.0).T,
     "a dealt transpose": lambda: ba.asarray(np.arange(15.0).reshape(3, 5), grid=(1, 2)).T,
@@ -385,26 +405,6 @@ VIEWS: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("nprocs", PROCESSES)
 def test_operands_may_be_views_of_any_kind(nprocs: int) -> None:
     W = matrix(3, 8, 5, 0.4)
-@pytest.mark.parametrize("dtype", [object, np.float16, "M8[s]", "m8[s]", "U1"])
-def test_element_types_that_scipy_does_not_hold_are_refused(dtype: Any) -> None:
-    values = np.array([1, 2]).astype(dtype)
-
-    def main(proc: bsp.Process) -> None:
-        makers: list[Callable[[], Any]] = [
-            lambda: sparse.from_coo([0, 1], [0, 1], values, (2, 2)),
-            lambda: sparse.from_coo(([0, 1], [0, 1]), values, shape=(2, 2)),
-            lambda: sparse.from_scipy(values.reshape(1, 2)), lambda: sparse.from_local(values.reshape(1, 2)),
-            lambda: sparse.as_coo(values), lambda: sparse.diags([values]),
-        ]  # fmt: skip
-        if np.dtype(dtype).kind in "fmM":
-            makers.append(lambda: sparse.eye(3).astype(dtype))
-        for make in makers:
-            with pytest.raises(ba.ArrayError, match=f"32 bits or more, not {re.escape(str(values.dtype))}"):
-                make()
-
-    bsp.run(main, nprocs=2)
-
-
     T = W.T.tocsr()
 
     def main(proc: bsp.Process) -> None:
