@@ -98,7 +98,7 @@ def cg(
     fallen = _FRESH * float(np.sqrt(np.finfo(x.dtype).eps))
     for _ in here.proc.rounds(0 if state.good or not np.isfinite(state.fresh) else steps, state):
         if not advance(matrix, apply, state):
-            break  # A or M is not definite, or has a NaN
+            break  # A or M is not definite, has a NaN, or numbers of too many sizes
         state.done += 1
         if callback is not None:
             callback(state.x)
@@ -118,6 +118,11 @@ def cg(
 def _step_ratio(state: bsp.State) -> float:
     """Return β of the next step: how much of the last direction goes on; any number in a run without values."""
     return 1.0 if world().abstract else state.gamma / state.before if state.p is not None else 0.0
+
+
+def _moves(alpha: float) -> bool:
+    """Return whether a step can be done, and changes x."""
+    return bool(np.isfinite(alpha)) and alpha != 0
 
 
 def _scalars(state: bsp.State) -> tuple[float, float]:
@@ -145,7 +150,7 @@ def _step_standard(A: Any, apply: Callable[[Array], Array], state: bsp.State) ->
     ba.persist(state.p, w, bent)
     (curvature,) = reals(bent)
     alpha = state.gamma / curvature if curvature else np.nan
-    if not np.isfinite(alpha):
+    if not _moves(alpha):
         return False
     state.x, state.r = state.x + alpha * state.p, state.r - alpha * w
     state.u = apply(state.r)
@@ -169,7 +174,7 @@ def _classic(A: Any, apply: Callable[[Array], Array], state: bsp.State, *besides
 
 def _step_classic(A: Any, apply: Callable[[Array], Array], state: bsp.State) -> bool:
     alpha, beta = _scalars(state)
-    if not np.isfinite(alpha):
+    if not _moves(alpha):
         return False
     state.p, state.s = _next(state.u, beta, state.p), _next(state.w, beta, state.s)
     state.x, state.r = state.x + alpha * state.p, state.r - alpha * state.s
@@ -210,7 +215,7 @@ def _pipelined(A: Any, apply: Callable[[Array], Array], state: bsp.State, *besid
 
 def _step_pipelined(A: Any, apply: Callable[[Array], Array], state: bsp.State) -> bool:
     alpha, beta = _scalars(state)
-    if not np.isfinite(alpha):
+    if not _moves(alpha):
         return False
     plain = apply is identity
     state.z, state.s = _next(state.n, beta, state.z), _next(state.w, beta, state.s)

@@ -307,6 +307,21 @@ def test_cg_stops_where_there_is_no_next_step(variant: str) -> None:
     assert bsp.run(main, nprocs=2)[0] == (-1, -1)
 
 
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+@pytest.mark.parametrize("variant", ["standard", "classic", "pipelined"])
+def test_a_step_too_small_for_a_number_is_no_step(variant: str) -> None:
+    """Where squares overflow and others vanish, the next ratio would divide by 0."""
+
+    def main(proc: bsp.Process) -> Any:
+        A = sparse.diags([10.0 ** np.linspace(-150, 150, 12)])
+        x, info = krylov.cg(A, np.arange(12.0), np.ones(12), rtol=1e-8, variant=variant)
+        overflowing = sparse.diags([np.array([np.inf, 1.0, 2.0])])
+        return np.isfinite(x.compute()).all(), info, krylov.cg(overflowing, np.ones(3), variant=variant)[1]
+
+    finite, *infos = bsp.run(main, nprocs=2)[0]
+    assert finite and all(info != 0 for info in infos)
+
+
 # -------------------------------------------------- systems that are not definite, or not symmetric
 
 
