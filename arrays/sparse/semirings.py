@@ -65,7 +65,7 @@ class Semiring(NamedTuple):
             return extremes(dtype)[self.add in _LARGEST]
         if self.add.identity is None:
             raise ArrayError(f"add=numpy.{self.add.__name__} has no identity that NumPy knows: give zero=")
-        return dtype.type(self.add.identity)
+        return np.array(self.add.identity).astype(dtype)[()]  # that of bitwise_and is -1, also of unsigned integers
 
 
 PLAIN = Semiring()

@@ -159,6 +159,19 @@ def test_any_pattern_in_min_plus(data: st.DataObject) -> None:
     bsp.run(main, nprocs=nprocs)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint64, np.int16, bool])
+def test_rows_without_entries_have_all_bits_where_bits_are_combined_by_and(dtype: Any) -> None:
+    W = ss.csr_array(np.array([[0, 3], [0, 0]], dtype))
+
+    def main(proc: bsp.Process) -> Any:
+        found = sparse.from_scipy(W).dot(np.array([1, 1], dtype), add=np.bitwise_and, multiply=np.maximum)
+        return found.compute()
+
+    found = bsp.run(main, nprocs=2)[0]
+    assert found.dtype == dtype
+    assert found.tolist() == np.array([W[0, 1], ~np.zeros((), dtype)], dtype).tolist()
+
+
 @pytest.mark.parametrize("nprocs", [1, 3])
 def test_a_zero_is_given_where_numpy_has_none(nprocs: int) -> None:
     def main(proc: bsp.Process) -> None:
