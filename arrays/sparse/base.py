@@ -320,13 +320,17 @@ class SparseBase:
 
     def _extreme(self, axes: tuple[int, ...], ufunc: np.ufunc) -> Array:
         inside, size = prod(self.shape[each] for each in axes), prod(self.shape)
-        if not inside and all(length for each, length in enumerate(self.shape) if each not in axes):
-            raise ValueError("zero-size array to reduction operation which has no identity")
+        if not inside:
+            raise ValueError(f"zero-size array of shape {self.shape} to a reduction which has no identity")
         zero = self.dtype.type(0)
         if len(axes) == self.ndim:
             reduce = "max" if ufunc is np.maximum else "min"
             found = getattr(self.entries, reduce)() if self.nnz else asarray(zero)
             return found if self.nnz == size else ufunc(found, zero)
-        found = self._over(axes, ufunc, Semiring(ufunc).zero_of(self.dtype), self.entries)
+        if self.dtype.kind == "c":  # ordered by real parts, then imaginary ones
+            empty = self.dtype.type(complex(-np.inf, -np.inf) if ufunc is np.maximum else complex(np.inf, np.inf))
+        else:
+            empty = Semiring(ufunc).zero_of(self.dtype)
+        found = self._over(axes, ufunc, empty, self.entries)
         ones = (self.entries != 0).astype(np.int64) * 0 + 1  # dealt as the entries are
         return where(self._over(axes, np.add, np.int64(0), ones) == inside, found, ufunc(found, zero))

@@ -296,6 +296,24 @@ def test_what_is_made_of_formulas(nprocs: int) -> None:
 
 
 @pytest.mark.parametrize("nprocs", [1, 3])
+def test_extremes_of_complex_numbers_and_of_no_elements_are_numpys(nprocs: int) -> None:
+    D = matrix(3, 6, 5, 0.6, complex).toarray() * (1 - 2j)
+    D[2] = 1 + np.arange(5) * 1j  # a full row
+
+    def main(proc: bsp.Process) -> None:
+        A, nothing = sparse.from_scipy(D), sparse.from_scipy(np.zeros((0, 0)))
+        for name in ("max", "min"):
+            for axis in (None, 0, 1):
+                for B in (A, A.tocoo()):
+                    same(getattr(B, name)(axis), getattr(D, name)(axis))
+                for B in (nothing, nothing.tocoo()):
+                    with pytest.raises(ValueError, match=r"zero-size array of shape \(0, 0\)"):
+                        getattr(B, name)(axis)
+
+    bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
 def test_a_kronecker_product_without_entries_keeps_the_element_type(nprocs: int) -> None:
     W = ss.csr_array((3, 2), dtype=np.int32)
 
