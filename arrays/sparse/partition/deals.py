@@ -100,6 +100,8 @@ class Partition:
     def vector(self, x: ArrayLike) -> Array:
         """Return a vector in this order, dealt by it.  Collective.  Cost: H = n/p words."""
         array = asarray(x)
+        if array.ndim != 1:
+            raise ArrayError(f"vector: shape {array.shape} of what is no vector; take a matrix column by column")
         self._fits((array.shape[0], array.shape[0]), world().nprocs)
         moved = array if self.order is None else take(array, self.order)
         return wrap(relaid(moved._node, line(self.bounds))).persist()
@@ -107,6 +109,8 @@ class Partition:
     def undone(self, x: ArrayLike) -> Array:
         """Return a vector in this order as one in the order of positions, dealt evenly.  Collective."""
         array = asarray(x)
+        if array.shape != (self.length,):
+            raise ArrayError(f"undone: shape {array.shape}; a vector of {self.length} elements in this order")
         moved = array if self.places is None else take(array, self.places)
         return wrap(relaid(moved._node, automatic(array.shape, world().nprocs))).persist()
 

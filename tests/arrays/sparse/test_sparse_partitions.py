@@ -221,6 +221,12 @@ def test_mistakes_are_told() -> None:
     def main(proc: bsp.Process) -> None:
         with pytest.raises(ba.ArrayError, match="for 4 processes; there are 2"):
             partition.blocks(8, 4).vector(np.ones(8))
+        deal = partition.of_owner([1, 0, 1], 2)
+        with pytest.raises(ba.ArrayError, match=r"vector: shape \(3, 2\) of what is no vector"):
+            deal.vector(np.ones((3, 2)))
+        for x in (np.ones((3, 2)), np.ones(4)):
+            with pytest.raises(ba.ArrayError, match=r"undone: shape .*; a vector of 3 elements"):
+                deal.undone(x)
 
     bsp.run(main, nprocs=2)
 
