@@ -60,7 +60,8 @@ def _numbers(given: ArrayLike) -> np.ndarray:
 def from_networkx(graph: Any, weight: str = "weight") -> tuple[Graph, list[Any]]:
     """Return a networkx graph that every process has, and its nodes in the order of the vertices.  Collective.
 
-    weight : the attribute that holds the value of an edge, 1 where there is none.
+    weight : the attribute that holds the value of an edge, 1 where there is none.  Values of parallel edges of a
+        multigraph are summed; where the least one counts, as for shortest paths, keep that edge alone.
     Raises GraphError for other objects, and for values of edges that are no real numbers.
     """
     if not all(hasattr(graph, name) for name in ("edges", "is_directed")):
