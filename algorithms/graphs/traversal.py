@@ -8,6 +8,7 @@ Paths that stay on a process are followed to their ends in one round, by scipy.
 from __future__ import annotations
 
 import operator
+from numbers import Real
 
 import numpy as np
 import scipy.sparse
@@ -73,6 +74,9 @@ def sssp(graph: Graph, source: int, delta: float | str = "auto") -> Array:
     Source: Meyer and Sanders (2003), with the window of Dong, Gu, Sun and Zhang (2021) instead of buckets.
     """
     source, here = _from(graph, source, "sssp")
+    grows = isinstance(delta, str) and delta == "auto"
+    if not grows and not (isinstance(delta, Real) and delta >= 0):
+        raise GraphError(f"sssp(delta={delta!r}): 'auto', or a number that is not negative")
     what = f"sssp from {source}, delta {delta}"
     graph.must_be_real("sssp")
     weights = graph.weights.astype(float, copy=False)
@@ -80,11 +84,8 @@ def sssp(graph: Graph, source: int, delta: float | str = "auto") -> Array:
     facts = world().private.allreduce(np.array([wrong.sum(), (weights < 0).sum(), abs(weights).sum()], float))
     if facts[0]:
         raise GraphError(f"sssp: {facts[0]:.0f} of {graph.edges} lengths are NaN or -inf")
-    grows = delta == "auto"
     # Python's number grows to infinity silently.
     width = float(facts[2] * graph.size / max(graph.edges, 1) ** 2 if grows else delta)
-    if not width >= 0:
-        raise GraphError(f"sssp(delta={delta!r}): 'auto', or a number that is not negative")
     if facts[1]:
         return graph.array(_with_negative_lengths(graph, here, what))
     inside = _OwnPaths(graph, weights)

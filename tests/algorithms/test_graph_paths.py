@@ -19,6 +19,7 @@ from thinning import examples
 
 import bsp
 from bsp import graphs
+from bsp.arrays import sparse
 
 PROCESSES = (1, 2, 3, 5)
 
@@ -294,3 +295,14 @@ def test_answers_do_not_depend_on_the_turns_of_processes(nprocs: int) -> None:
         )  # fmt: skip
 
     assert bsp.run(main, nprocs=nprocs, check=True)[0] == bsp.run(main, nprocs=1)[0]
+
+
+@pytest.mark.parametrize("delta", [-1, float("nan"), "fast", None])
+def test_a_window_is_a_number_or_found_by_itself(delta: Any) -> None:
+    def main(proc: bsp.Process) -> None:
+        graph = graphs.Graph(sparse.eye(3))
+        with pytest.raises(graphs.GraphError, match=r"sssp\(delta=.*\): 'auto', or a number that is not negative"):
+            graphs.sssp(graph, 0, delta)
+        assert graphs.sssp(graph, 0, np.float32(2)).compute().tolist() == [0, np.inf, np.inf]
+
+    bsp.run(main, nprocs=2)
