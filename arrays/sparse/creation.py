@@ -285,6 +285,8 @@ def diags(
 
     diagonals, offsets, shape : as in scipy.sparse.diags_array.
     """
+    if not len(diagonals):
+        raise ArrayError("diags of no diagonals")
     if np.ndim(offsets) == 0:
         diagonals, offsets = ([diagonals] if np.ndim(diagonals[0]) == 0 else diagonals), [int(offsets)]  # type: ignore[arg-type]
     lines = [np.asarray(each) for each in diagonals]
@@ -300,7 +302,9 @@ def diags(
     for line, k in zip(lines, places, strict=True):
         length = min(m + min(k, 0), n - max(k, 0))
         if length < 0 or (line.ndim and len(line) not in (1, length)):
-            raise ArrayError(f"diags: diagonal {k} of shape {shape} has {max(length, 0)} elements, not {line.shape}")
+            raise ArrayError(
+                f"diags: diagonal {k} of a matrix of shape {shape} has {max(length, 0)} elements, not {line.size}"
+            )
 
     small = np.int32 if max(shape) < 2**31 else np.int64
 

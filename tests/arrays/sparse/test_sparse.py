@@ -361,6 +361,8 @@ def test_mistakes_are_told(nprocs: int) -> None:
             (lambda: sparse.from_coo([np.nan], [0], 1.0), "integers, not float64"),
             (lambda: sparse.from_coo(([np.nan], [0]), 1.0), "integers, not float64"),
             (lambda: sparse.from_coo(([0], [0]), 1.0, shape=(1.5, 3)), r"shape \(1.5, 3\): lengths of axes"),
+            (lambda: sparse.diags([]), "diags of no diagonals"),
+            (lambda: sparse.diags([1, [2, 3]], offsets=[0, 1], shape=(2, 2)), "has 1 elements, not 2"),
             (lambda: sparse.eye(-2), r"shape \(-2, -2\)"),
             (lambda: sparse.random(3, 3, density=2), "from 0 to 1"),
             (lambda: A.sum(2), "axis 2"),
