@@ -15,7 +15,7 @@ from bsp.arrays.kernels.kernels import StageTask, extents
 from bsp.arrays.kernels.shared_errors import Notes, current
 from bsp.arrays.planning.orders import PlanOrders
 from bsp.arrays.planning.plan import Plan
-from bsp.arrays.planning.stages import Fetch, PieceRow, Value
+from bsp.arrays.planning.stages import Fetch, PieceRow, Stage, Value
 from bsp.arrays.planning.tasks import Direct, Pieced, TaskOrder
 from bsp.declared import shaped
 from bsp.engine.task import Call
@@ -96,6 +96,7 @@ class Run:
                     notes.fail(error)
                 if notes.failed is not None:
                     return
+                self._end(stage)
 
     def _last_read(self, orders: list[TaskOrder], operands: Sequence[int]) -> dict[Shape, Any]:
         """Return by task a block of one of these operands of its stage that nothing else refers to, if there is one.
@@ -239,6 +240,11 @@ class Run:
             found.setdefault(source, []).append(places.get((number, row)))
         return found
 
+    def _end(self, stage: Stage) -> None:
+        """Release the results that nothing needs after a stage."""
+        for value in self.plan.ended.get(stage.number, ()):
+            self.values[value.number] = None
+
     def _release(self, level: int) -> None:
         """Release the blocks and the received pieces that no later superstep needs."""
         for number in self.orders.unread[level]:
@@ -258,6 +264,7 @@ class Declared(Run):
         """Declare the stages of a superstep."""
         for stage, tasks, _ in self.orders.stages[level]:
             self.values[stage.out.number] = stage.kernel.declared(self, self._tasks(tasks))
+            self._end(stage)
 
     def _place(self, whole: Any, into: Any, piece: Any) -> None:
         """Declare a copy: a piece that is received into a region counts as a copy of it."""

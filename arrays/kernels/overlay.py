@@ -58,6 +58,11 @@ class Overlay:
             (sum(dtype.itemsize for dtype in program.buffers) for program in self.programs), default=0
         ) * min(points, PIECE)  # fmt: skip
 
+    def spares(self, operand: int) -> bool:
+        """Return whether the result may be written over this operand: the one layer below all others."""
+        first = self.layers[0]
+        return operand == 0 and first.program.plain and len(first.expand) == 1
+
     def compute(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
         """Return one block for each task."""
 
@@ -86,12 +91,22 @@ class Overlay:
             ((layer, _, arrays),) = present
             if layer.program.plain and arrays[layer.program.result].shape == task.shape:
                 return arrays[layer.program.result]
-        block = room.empty(task.shape, self.dtype)
+        block = room.spare.pop(task.at, None)
+        over = block is not None and _stays(block, present)
+        if over:
+            del present[0]
+        else:
+            block = room.empty(task.shape, self.dtype)
         for k, (layer, where, arrays) in enumerate(present):
             program = layer.program
             if not program.plain:
                 current.task, current.piece = task._replace(box=layer.layout.box(task.at)), None
-                fill(program, arrays, block[(*where, ...)])
+                target = block[(*where, ...)]
+                overlaps = over and any(np.may_share_memory(array, target) for array in arrays)
+                out = room.empty(target.shape, self.dtype) if overlaps else target
+                fill(program, arrays, out)
+                if overlaps:
+                    target[...] = out
                 continue
             values = arrays[program.result]
             for place, inside in _uncovered(where, [later for _, later, _ in present[k + 1 :]]):
@@ -109,6 +124,13 @@ class Overlay:
             count = int(axis.bounds[k + 1] - axis.bounds[k])
             where.append(slice(low, low + step * (count - 1) + 1, step))
         return tuple(where)
+
+
+def _stays(block: Any, present: Sequence[tuple[Layer, Where, list[Any]]]) -> bool:
+    """Return whether the lowest layer is this block as it is, and no layer reads of it what another has written."""
+    lowest = present[0][2][0]
+    same = lowest.shape == block.shape and lowest.strides == block.strides and lowest.ctypes.data == block.ctypes.data
+    return same and not any(np.may_share_memory(array, block) for _, _, arrays in present[2:] for array in arrays)
 
 
 def _uncovered(where: Where, later: Sequence[Where]) -> Iterator[tuple[Where, Where]]:

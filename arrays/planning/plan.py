@@ -15,6 +15,7 @@ from xxhash import xxh3_64_digest
 
 from bsp.arrays.expressions.graph import ExpressionGraph
 from bsp.arrays.kernels.kernels import Map, Product
+from bsp.arrays.kernels.overlay import Overlay
 from bsp.arrays.planning.orders import PlanOrders
 from bsp.arrays.planning.stages import Fetch, Stage, Value, walk
 from bsp.cost.flows import Flows
@@ -106,6 +107,22 @@ class Plan:
         return self._numbers[1:]
 
     @cached_property
+    def ended(self) -> dict[int, list[Value]]:
+        """By stage: the results of other stages that nothing needs after it, neither a later stage nor an exchange.
+
+        What an exchange sends at the end of a superstep is read in a later one.
+        """
+        kept = {*self.roots, *[value for _, value in self.small]}
+        last: dict[Value, Stage] = {}
+        for stage in sorted(self.stages, key=lambda stage: stage.level):
+            last |= dict.fromkeys([fetch.ref.value for fetch in stage.fetches], stage)
+        found: dict[int, list[Value]] = {}
+        for value, stage in last.items():
+            if value.leaf < 0 and value not in kept:
+                found.setdefault(stage.number, []).append(value)
+        return found
+
+    @cached_property
     def heirs(self) -> dict[int, list[int]]:
         """The operands, by stage, that its result may be written over: large ones, which it is the last to read.
 
@@ -121,8 +138,15 @@ class Plan:
                 before = last.get(fetch.ref.value, [])
                 last[fetch.ref.value] = [*[each for each in before if each[0] is stage], (stage, k)]
         for value, reads in last.items():
-            (stage, k), kernel = reads[0], reads[0][0].kernel
-            if len(reads) > 1 or value in kept or type(kernel) is not Map or not kernel.program.spares(k):
+            stage, k = reads[0]
+            kernel: Any = stage.kernel
+            if value in kept or type(kernel) not in (Map, Overlay):
+                continue
+            if isinstance(kernel, Overlay):
+                spares = kernel.spares(k)  # whatever else of it this stage reads: the run takes care of that
+            else:
+                spares = len(reads) == 1 and kernel.program.spares(k)
+            if not spares:
                 continue
             same = value.dtype == kernel.dtype and stage.fetches[k].whole
             if same and int(value.layout.held(self.nprocs).max(initial=0)) * value.dtype.itemsize >= LEAST:
@@ -202,8 +226,9 @@ class Plan:
         """Return an upper bound on the memory in a superstep, as terms (description, bytes by process)."""
         terms: list[tuple[str, np.ndarray]] = []
         for value in self.values:
-            if value.leaf >= 0 or value.level <= level <= value.last:
-                terms.append((value.name, value.layout.held(self.nprocs) * value.dtype.itemsize))
+            if value not in self._brief and (value.leaf >= 0 or value.level <= level <= value.last):
+                terms.append((value.name, self._held(value)))
+        terms.append(self._brief_ones(level))
         for fetch in self.fetches:
             name = fetch.ref.value.name
             if fetch.moves and fetch.level <= level <= self._until[id(fetch)]:
@@ -221,6 +246,34 @@ class Plan:
                 if here.max(initial=0) > passing[1].max(initial=0):
                     passing = (f"gathered for {stage.what}", here)
         return [*terms, passing]
+
+    def _held(self, value: Value) -> np.ndarray:
+        """Return the bytes of a value on each process."""
+        held: np.ndarray = value.layout.held(self.nprocs) * value.dtype.itemsize
+        return held
+
+    @cached_property
+    def _brief(self) -> set[Value]:
+        """The values that are computed and released in one superstep, of which no other value may be a view."""
+        ended = {value for values in self.ended.values() for value in values if value.level == value.last}
+        return ended - {fetch.ref.value for stage, fetch in walk(self.stages) if not stage.kernel.calculates}
+
+    def _brief_ones(self, level: int) -> tuple[str, np.ndarray]:
+        """Return the memory term of the values that are released before the superstep ends: the most at one time."""
+        there: dict[Value, np.ndarray] = {}
+        now = most = np.zeros(self.nprocs, np.int64)
+        name = ""
+        for stage in self._stages_at.get(level, []) if self._brief else ():
+            if stage.out in self._brief:
+                there[stage.out] = self._held(stage.out)
+                now = now + there[stage.out]
+                if now.max(initial=0) > most.max(initial=0):
+                    name = ", ".join(value.name for value in there)
+                most = np.maximum(most, now)
+            for value in self.ended.get(stage.number, ()):
+                if value in there:
+                    now = now - there.pop(value)
+        return name, most
 
     @cached_property
     def _until(self) -> dict[int, int]:

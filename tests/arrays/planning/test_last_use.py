@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import bsp
 import bsp.arrays as ba
 from bsp.arrays.execution import memory
+from bsp.arrays.execution.run import Run
 from bsp.arrays.planning import plan, small
 
 LENGTH = 2 * memory.SMALLEST // 8
@@ -212,3 +213,71 @@ def test_a_stage_does_not_take_what_one_in_c_has_left(monkeypatch: pytest.Monkey
             np.testing.assert_array_equal(x, np.full(100, 2.0))
             np.testing.assert_array_equal(z, np.ones(1 << 16, bool), strict=True)
             np.testing.assert_array_equal(y, np.ones(1 << 16))
+
+
+# ------------------------------------------------------------------------------- rows from the rows before them
+
+
+def _recursion(a: ba.Array) -> ba.Array:
+    for i in range(1, a.shape[0]):
+        a[i] = a[i - 1] + 1
+    return a
+
+
+def test_assignments_in_a_row_hold_no_array_for_each() -> None:
+    for rows in (10, 40):
+        a = _recursion(ba.zeros((rows, 20_000)))
+        assert a.plan().peak_bytes < 5 * a.nbytes
+
+
+@pytest.mark.parametrize("nprocs", [1, 2])
+def test_assignments_in_a_row_copy_the_array_once_at_most(nprocs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    plain = Run.empty
+    monkeypatch.setattr(Run, "empty", lambda self, shape, dtype: made.append(shape[0]) or plain(self, shape, dtype))
+
+    def main(proc: bsp.Process) -> np.ndarray:
+        a = _recursion(ba.zeros((12, 2 * LENGTH), grid=(1, nprocs)).persist()).persist()
+        return a[:, ::LENGTH].compute()
+
+    for found in bsp.run(main, nprocs=nprocs):
+        np.testing.assert_array_equal(found, np.arange(12.0)[:, None] + np.zeros(2))
+    assert made.count(12) <= 2 * nprocs  # with the one for what is shown; there are 11 assignments
+
+
+def _forward(a: Any) -> None:
+    a[1:] = a[:-1] * 2
+
+
+def _mirrored(a: Any) -> None:
+    a[:] = a[::-1] + 1
+
+
+def _over_each_other(a: Any) -> None:
+    a[0] = a[3] + 1
+    a[3] = a[0] * 2
+    a[2:] = a[:-2] + a[2:]
+
+
+def _of_columns(a: Any) -> None:
+    a[:, ::2] = a[:, 1:] - 3 if a.shape[1] == 2 else a[:, ::2] * 5
+    a[1:, 1:] = a[:-1, :-1] + 1
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+@pytest.mark.parametrize("assign", [_recursion, _forward, _mirrored, _over_each_other, _of_columns])
+def test_an_assignment_reads_what_was_there_before_it(assign: Callable[[Any], Any], nprocs: int) -> None:
+    start = np.random.default_rng(3).integers(0, 50, (5, 4)).astype(float)
+    expected = start.copy()
+
+    def main(proc: bsp.Process) -> np.ndarray:
+        a = ba.asarray(start) + 0
+        for _ in range(3):
+            assign(a)
+        return a.compute()
+
+    for _ in range(3):
+        assign(expected)
+    with however_small():
+        for found in bsp.run(main, nprocs=nprocs):
+            np.testing.assert_array_equal(found, expected)
