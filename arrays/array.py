@@ -78,6 +78,8 @@ def _takes(other: Any) -> bool:
 
 
 def _general(op: ew.Elementwise, array: Array, other: Any, reflected: bool) -> Any:
+    if op is _MULTIPLY and isinstance(other, (list, tuple, str, bytes)) and not array.ndim and array.dtype.kind in "iu":
+        return other * index(array)  # [0] * n with n = x.sum(): NumPy's integers repeat a sequence, too
     if not _takes(other) or (op is _MULTIPLY and isinstance(other, np.matrix)):  # its * is no product by elements
         return NotImplemented
     a, b = array._node, build.operand(other)
@@ -122,8 +124,8 @@ def _in_place(forward: Operator, name: str) -> Operator:
 
     def method(self: Array, other: Any) -> Any:
         found = forward(self, other)
-        if found is NotImplemented:
-            return NotImplemented
+        if not isinstance(found, Array):
+            return found
         node, dtype = found._node, self.dtype
         if not self.ndim and link_of(self) is None:
             return found  # an array of no axes is a number: its name is bound to another, as in NumPy

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpys_answers import alike
 
+import bsp
 import bsp.arrays as ba
 from bsp.errors import ShapeError
 
@@ -58,3 +59,25 @@ def test_ufuncs_with_casting_name_themselves_and_compare_any_integer() -> None:
     alike(lambda xp, x: np.greater(2**40, x, casting="no"), np.array([1, 2], np.int8))
     with pytest.raises(ShapeError, match=r"^add: operands"):
         ba.add(ba.ones(3), ba.ones(2), dtype="f4")
+
+
+@pytest.mark.parametrize("sequence", [[0], (1, 2), "ab", b"-"])
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8])
+def test_an_integer_repeats_a_sequence(sequence: Any, dtype: Any) -> None:
+    n = np.arange(4, dtype=dtype)
+
+    def main(proc: bsp.Process) -> list[Any]:
+        each = ba.asarray(n)
+        again = each[2]
+        again *= sequence
+        return [each.sum() * sequence, sequence * each.max(), again]
+
+    again = n[2]
+    again *= sequence
+    for found in bsp.run(main, nprocs=3):
+        assert found == [n.sum() * sequence, sequence * n.max(), again]
+        assert [type(each) for each in found] == [type(sequence)] * 3
+
+
+def test_a_vector_is_multiplied_by_a_sequence() -> None:
+    alike(lambda xp, x: [3, 4] * x, np.arange(2))
