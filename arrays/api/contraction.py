@@ -6,6 +6,9 @@ All are lazy.  The planner chooses the process grid; a chain of products is brac
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
+from string import ascii_lowercase, ascii_uppercase
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -27,11 +30,14 @@ __all__ = [
 ]  # fmt: skip
 
 
+_LETTERS = ascii_uppercase + ascii_lowercase  # of the indices 0, 1, ... of einsum's lists, in NumPy's order
+
+
 def _pair(a: Any, b: Any) -> tuple[Node, Node]:
     return build.strong(build.operand(a)), build.strong(build.operand(b))
 
 
-def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+def matmul(x1: ArrayLike, x2: ArrayLike, /, out: Array | None = None) -> Array:
     """Return matrix products over the last two axes; the others broadcast, and vectors are taken as in NumPy.
 
     Cost: 2mnk/p flops.  The planner chooses the grid of all p processes that moves the fewest words: rows where one
@@ -42,7 +48,10 @@ def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     dtype that nothing else uses is bracketed again, by its shapes alone.  A part that was
     persisted is computed as it is written.
     """
-    a, b = _pair(x1, x2)
+    return stored(_product(*_pair(x1, x2)), out, name="matmul")
+
+
+def _product(a: Node, b: Node) -> Array:
     left, right = a.kind.shape, b.kind.shape
     if not left or not right:
         raise ValueError("matmul: Input operand does not have enough dimensions")
@@ -179,8 +188,13 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
     return reshape(wide, tuple(m * n for m, n in zip(x.shape, y.shape, strict=True)))
 
 
-def einsum(subscripts: str, *operands: ArrayLike, optimize: Optimize = True, out: Array | None = None) -> Array:
+def einsum(
+    subscripts: str | ArrayLike, *operands: ArrayLike | Sequence[int | EllipsisType], optimize: Optimize = True,
+    out: Array | None = None,
+) -> Array:  # fmt: skip
     """Return sums of products over named indices: `einsum('ij,jk->ik', a, b)`.
+
+    `einsum(a, [0, 1], b, [1, 2], [0, 2])` names them by numbers, in lists after the operands.
 
     Several operands are multiplied pair by pair, or all on one process grid; the planner chooses by the machine.  Pairs
     take the fewest flops.  One grid keeps partial products on the processes that compute them (MTTKRP moves faces of
@@ -188,6 +202,8 @@ def einsum(subscripts: str, *operands: ArrayLike, optimize: Optimize = True, out
     optimize : accepted for NumPy's signature, without effect: the order is always chosen.
     For one operand without a sum the result is a view, which is read-only if it shows a diagonal.
     """
+    if not isinstance(subscripts, str):
+        subscripts, operands = _lettered(subscripts, *operands)
     nodes = [build.strong(build.operand(each)) for each in operands]
     inputs, output = _subscripts(subscripts, nodes)
     extents: dict[str, int] = {}
@@ -228,6 +244,21 @@ def einsum_path(
     """Return numpy.einsum_path, which needs shapes alone.  Local; `einsum` chooses an order of its own."""
     shaped = [np.broadcast_to(np.zeros((), asarray(each).dtype), asarray(each).shape) for each in operands]
     return np.einsum_path(subscripts, *shaped, optimize=optimize)
+
+
+def _lettered(*given: Any) -> tuple[str, tuple[Any, ...]]:
+    """Return subscripts as text, and the operands, of operands that alternate with lists of indices."""
+    if len(given) < 2 or isinstance(given[1], str):
+        raise TypeError("einsum: subscripts, as 'ij,jk->ik', or a list of indices after each operand")
+    try:
+        terms = [
+            "".join("..." if k is Ellipsis else _LETTERS[index(k)] for k in each)
+            for each in (*given[1::2], *given[len(given) // 2 * 2 :])
+        ]
+    except IndexError:
+        raise ValueError(f"einsum: indices in lists are from 0 to {len(_LETTERS) - 1}") from None
+    count = len(given) // 2
+    return "->".join([",".join(terms[:count]), *terms[count:]]), given[: 2 * count : 2]
 
 
 def _subscripts(subscripts: str, nodes: list[Node]) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:

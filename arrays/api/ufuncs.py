@@ -42,8 +42,11 @@ def called(ufunc: np.ufunc, *args: Any, out: Any = None, where: Any = True, dtyp
     casting = others.pop("casting", "same_kind")
     if others.pop("order", "K") not in "KCA" or not others.pop("subok", True) or others:
         raise TypeError(f"{ufunc.__name__}: arrays take out, where, dtype and casting, not {sorted(others)}")
+    if out is None and ufunc.nin < len(args) <= ufunc.nargs:  # add(a, b, out), as in NumPy
+        args, out = args[: ufunc.nin], (*args[ufunc.nin :], *[None] * (ufunc.nargs - len(args)))
     if len(args) != ufunc.nin:
-        raise TypeError(f"{ufunc.__name__}() takes {ufunc.nin} positional arguments but {len(args)} were given")
+        takes = f"{ufunc.__name__}() takes from {ufunc.nin} to {ufunc.nargs} positional arguments"
+        raise TypeError(f"{takes} but {len(args)} were given")
     nodes = [build.operand(arg) for arg in args]
     if where is not True:  # no warning of what is left alone
         mask = build.operand(where)
@@ -107,7 +110,7 @@ class Unary(Protocol):
     at: Callable[..., None]
 
     def __call__(
-        self, x: ArrayLike, /, *, out: Array | None = None, where: ArrayLike = True, dtype: DTypeLike | None = None,
+        self, x: ArrayLike, /, out: Array | None = None, *, where: ArrayLike = True, dtype: DTypeLike | None = None,
         casting: Casting = "same_kind",
     ) -> Array: ...  # fmt: skip
 
@@ -122,7 +125,7 @@ class Binary(Protocol):
     reduceat: Callable[..., Any]
 
     def __call__(
-        self, x1: ArrayLike, x2: ArrayLike, /, *, out: Array | None = None, where: ArrayLike = True,
+        self, x1: ArrayLike, x2: ArrayLike, /, out: Array | None = None, *, where: ArrayLike = True,
         dtype: DTypeLike | None = None, casting: Casting = "same_kind",
     ) -> Array: ...  # fmt: skip
 
@@ -201,10 +204,10 @@ def _rounding(name: str) -> Unary:
     """Return a rounding ufunc, which returns integers unchanged, as NumPy's does."""
     plain = _unary(name)
 
-    def function(x: Any, /, **kwargs: Any) -> Any:
-        if isinstance(x, Array) and x.dtype.kind in "iu" and not kwargs:
+    def function(x: Any, /, *out: Any, **kwargs: Any) -> Any:
+        if isinstance(x, Array) and x.dtype.kind in "iu" and not out and not kwargs:
             return wrap(x._node)
-        return plain(x, **kwargs)
+        return plain(x, *out, **kwargs)
 
     found: Unary = _named(function, name, Unary, str(plain.__doc__))
     return found

@@ -81,3 +81,22 @@ def test_an_integer_repeats_a_sequence(sequence: Any, dtype: Any) -> None:
 
 def test_a_vector_is_multiplied_by_a_sequence() -> None:
     alike(lambda xp, x: [3, 4] * x, np.arange(2))
+
+
+@pytest.mark.parametrize("name", ["sqrt", "floor", "multiply", "modf", "matmul"])
+def test_results_go_into_the_arrays_after_the_operands(name: str) -> None:
+    def into(xp: Any, x: Any, y: Any, one: Any, two: Any) -> Any:
+        args = (x, y) if name in ("multiply", "matmul") else (x,)
+        results = (one, two) if name == "modf" else (one,)
+        found = getattr(xp, name)(*args, *results)
+        assert found is one or all(each is result for each, result in zip(found, results, strict=True))
+        return one + two
+
+    a = np.arange(9.0).reshape(3, 3) / 4
+    alike(into, a, a[::-1].copy(), np.zeros((3, 3)), np.zeros((3, 3)))
+
+
+def test_too_many_operands_are_told() -> None:
+    x = ba.ones(3)
+    with pytest.raises(TypeError, match=r"add\(\) takes from 2 to 3 positional arguments but 4 were given"):
+        ba.add(x, x, x, x)

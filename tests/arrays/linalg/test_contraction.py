@@ -89,3 +89,15 @@ def test_cross_products_take_numpys_arguments() -> None:
 def test_a_diagonal_has_axes_of_one_length(shape: tuple[int, int], text: str) -> None:
     operands = [np.ones(shape), np.ones(5)][: 1 + text.count(",")]
     refused(lambda xp, *given: xp.einsum(text, *given), *operands)
+
+
+def test_einsum_takes_lists_of_indices() -> None:
+    a, b = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
+    alike(lambda xp, x, y: xp.einsum(x, [0, 1], y, [1, 2], [0, 2]), a, b)
+    alike(lambda xp, x, y: xp.einsum(x, [30, 2], y, [2, 1]), a, b)
+    alike(lambda xp, x, y: xp.einsum(x, [..., 7], y[:, 0], [7], [...]), a, b)
+    alike(lambda xp, x, y: xp.einsum(x, [1, 0]), a, b)
+    with pytest.raises(ValueError, match="indices in lists are from 0 to 51"):
+        ba.einsum(ba.asarray(a), [0, 52])
+    with pytest.raises(TypeError, match="a list of indices after each operand"):
+        ba.einsum(ba.asarray(a), "ij")
