@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import index
 from os import PathLike
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, Never, TypeAlias, overload
 
 import numpy as np
 
@@ -222,6 +222,10 @@ class Array:
     def shape(self) -> Shape:
         """The lengths of the axes."""
         return self._node.kind.shape
+
+    @shape.setter
+    def shape(self, shape: Never) -> None:
+        raise AttributeError("an array keeps its shape: instead of x.shape = shape write x = x.reshape(shape)")
 
     @property
     def dtype(self) -> DType:
@@ -995,6 +999,21 @@ class Array:
         from bsp.arrays.drawing import drawn
 
         return drawn(self)
+
+    def __copy__(self) -> Array:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Array:
+        return self.copy()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> None:
+            """Raise AttributeError for a name that is missing; of one of NumPy's arrays it tells what to use."""
+            text = f"'Array' object has no attribute {name!r}"
+            if not name.startswith("_") and hasattr(np.ndarray, name):
+                text += f": x.compute().{name} is that of NumPy's array, on every process"
+            raise AttributeError(text)
 
     def __reduce__(self) -> Any:
         if world().as_numpy and not is_alone():

@@ -369,6 +369,29 @@ def test_copies_and_pickles_share_nothing() -> None:
     bsp.run(main, nprocs=3)
 
 
+def test_copies_of_an_array_that_is_not_computed_share_nothing() -> None:
+    def main(proc: bsp.Process) -> None:
+        x = ba.arange(12.0) + 1
+        first, (second, same) = copy.copy(x), copy.deepcopy([x, x])
+        assert second is same and second is not x
+        for each in (first, second):
+            each[::2] = 100
+        np.testing.assert_array_equal(x.compute(), np.arange(1.0, 13.0))
+        np.testing.assert_array_equal(first.compute()[:2], [100, 2])
+
+    bsp.run(main, nprocs=3)
+
+
+def test_what_arrays_do_not_have_is_told_with_what_to_write() -> None:
+    x = ba.arange(6)
+    with pytest.raises(AttributeError, match=r"'Array' object has no attribute 'flags': x\.compute\(\)\.flags is"):
+        x.flags  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match=r"'Array' object has no attribute 'flag'$"):
+        x.flag  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match=r"write x = x\.reshape\(shape\)"):
+        x.shape = (2, 3)  # type: ignore[assignment]
+
+
 # ------------------------------------------------------------------------------ every function there is
 
 
