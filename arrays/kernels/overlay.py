@@ -20,6 +20,8 @@ from bsp.arrays.kernels.shared_errors import current
 Fill = Callable[[Program, Sequence[Any], Any], None]
 Where = tuple[slice, ...]
 
+_FEW = 16  # places of layers that are compared one by one
+
 
 class Layer(NamedTuple):
     """One argument of an overlay.
@@ -97,6 +99,7 @@ class Overlay:
             del present[0]
         else:
             block = room.empty(task.shape, self.dtype)
+        hiding = _hiding([where for _, where, _ in present])
         for k, (layer, where, arrays) in enumerate(present):
             program = layer.program
             if not program.plain:
@@ -109,7 +112,7 @@ class Overlay:
                     target[...] = out
                 continue
             values = arrays[program.result]
-            for place, inside in _uncovered(where, [later for _, later, _ in present[k + 1 :]]):
+            for place, inside in _uncovered(where, [present[later][1] for later in hiding(k)]):
                 block[place] = part(values, inside)
         return block
 
@@ -131,6 +134,18 @@ def _stays(block: Any, present: Sequence[tuple[Layer, Where, list[Any]]]) -> boo
     lowest = present[0][2][0]
     same = lowest.shape == block.shape and lowest.strides == block.strides and lowest.ctypes.data == block.ctypes.data
     return same and not any(np.may_share_memory(array, block) for _, _, arrays in present[2:] for array in arrays)
+
+
+def _hiding(places: Sequence[Where]) -> Callable[[int], Iterable[int]]:
+    """Return a function that gives, for a place, the later ones that may share elements with it.
+
+    Of hundreds of places, as those of the numbers of a list, to compare all pairs one by one would take seconds.
+    """
+    count = len(places)
+    if count <= _FEW:
+        return lambda k: range(k + 1, count)
+    low, high = (np.array([[getattr(at, end) for at in place] for place in places]) for end in ("start", "stop"))
+    return lambda k: k + 1 + np.flatnonzero(((low[k + 1 :] < high[k]) & (low[k] < high[k + 1 :])).all(axis=1))
 
 
 def _uncovered(where: Where, later: Sequence[Where]) -> Iterator[tuple[Where, Where]]:

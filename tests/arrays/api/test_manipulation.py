@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpys_answers import random
+from numpys_answers import alike, random
 
 import bsp
 import bsp.arrays as ba
+from bsp.arrays.kernels import overlay
 
 
 @pytest.mark.parametrize("name", ["concatenate", "vstack", "hstack"])
@@ -61,3 +62,32 @@ def test_a_periodic_margin_moves_the_margin_alone() -> None:
 
     made, wrapped = (bsp.predict(main, mode, nprocs=4, machine=bsp.Machine(p=4)).words for mode in (None, "wrap"))
     assert wrapped - made <= 2 * 1000  # a process sends its first and its last row
+
+
+def test_the_numbers_of_a_list_are_not_compared_pair_by_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+    plain = overlay._uncovered
+
+    def uncovered(where: Any, later: Any) -> Any:
+        compared.append(len(later))
+        return plain(where, later)
+
+    monkeypatch.setattr(overlay, "_uncovered", uncovered)
+    rows = ba.arange(600.0, grid=1).reshape(200, 3)
+    found = ba.array([row.sum() for row in rows]).compute()
+    np.testing.assert_array_equal(found, np.arange(600.0).reshape(200, 3).sum(axis=1))
+    assert compared and not any(compared)
+
+
+@pytest.mark.parametrize("few", [0, 100])
+def test_of_many_parts_the_later_ones_are_on_top(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlay, "_FEW", few)
+
+    def filled(xp: Any, x: Any, y: Any) -> Any:
+        for k in range(6):
+            x[k : k + 4, 5 - k :] = y[k : k + 4, 5 - k :]
+            x[k::2, k] = y[k, k]
+            x[2] = y[k]
+        return x
+
+    alike(filled, np.zeros((10, 9)), np.arange(90.0).reshape(10, 9))
