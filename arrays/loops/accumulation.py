@@ -8,9 +8,12 @@ A loop without iterations leaves a number of Python's as it is, so its sum is th
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
+
+from bsp.errors import ValueNeeded
 
 
 def dtype_of_sum(old: Any, *values: Any) -> Any:
@@ -82,6 +85,26 @@ def repeated(old: Any, value: Any, count: int) -> Any:
     wanted = dtype_of_sum(old, value)
     value = value.astype(wanted) if hasattr(value, "dtype") else wanted.type(value)
     return value * np.asarray(count).astype(wanted)[()]  # in fewer bits the count wraps, as the sums of the loop do
+
+
+def double(value: Any) -> Any:
+    """Return a number or an array as the functions of `math` take it, in float64; TypeError if it is complex."""
+    dtype = getattr(value, "dtype", None)
+    if dtype is None or dtype == np.float64:
+        return value
+    if dtype.kind == "c":
+        raise TypeError("must be real number, not complex")
+    return value.astype(np.float64)
+
+
+def truth(made: Any) -> Any:
+    """Return what `any` or `all` gives as True or False of Python's, with which it computes as with 1 and 0.
+
+    Collective where it is the element of a distributed array: computes it.  In a run without values it stays that.
+    """
+    with contextlib.suppress(ValueNeeded):
+        return bool(made)
+    return made
 
 
 def whole(made: Any, *of: Any) -> Any:

@@ -36,6 +36,7 @@ from bsp.arrays.loops.nests import (
     written_name,
 )
 from bsp.arrays.loops.perfect import carried_out, free, one_kind, primed
+from bsp.arrays.loops.purity import refuse_impure
 from bsp.arrays.loops.statements import replaced
 from bsp.arrays.loops.triangles import boxed
 
@@ -72,6 +73,11 @@ def distributed(node: ast.For, function: ast.AST, guard: Guard) -> list[ast.stmt
     function : what the nest is in.  guard : gains what must hold.
     """
     written = list(_leaves(node))
+    for leaf in written:  # of calls that do something besides, not even the order may change
+        for part in (leaf.statement.target, leaf.statement.value, leaf.statement.condition):
+            refuse_impure(part)
+        for each in leaf.path:
+            refuse_impure(each.iter)
     loops: dict[ast.For, LoopRange] = {}
     for leaf in written:
         for k, each in enumerate(leaf.path):

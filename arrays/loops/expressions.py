@@ -29,12 +29,17 @@ _BUILTINS = {"min": "minimum", "max": "maximum", "abs": "abs"}
 _GENERATORS = ("sum", "prod", "max", "min", "any", "all")
 _LETTERS = "ijklmnpqrstuv"
 _MODULES = ("np", "numpy", "math")
+_OF_DOUBLES = {  # functions of math that are NumPy's for float64; others give integers, or something else
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "copysign", "cos", "cosh", "degrees", "exp",
+    "exp2", "expm1", "fabs", "fmod", "hypot", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2",
+    "nextafter", "pow", "radians", "sin", "sinh", "sqrt", "tan", "tanh",
+}  # fmt: skip
 _BESIDE_UFUNCS = ("where", "clip", "round", "real", "imag", "nan_to_num", "abs")  # functions that are elementwise, too
 
 
 def np_call(name: str, *args: ast.expr, **keywords: ast.expr) -> ast.Call:
     """Return a call of NumPy's function of a name."""
-    function = ast.Attribute(ast.Name("_np", ast.Load()), name, ast.Load())
+    function = ast.Attribute(ast.Name("np'", ast.Load()), name, ast.Load())
     return ast.Call(function, [*args], [ast.keyword(key, value) for key, value in keywords.items()])
 
 
@@ -54,7 +59,7 @@ def span_of(loop: LoopRange, at: AffineIndex) -> ast.expr:
         ends = [minus(offset, times(-at.step, last_of(loop))), minus(offset, times(-at.step, loop.start))]
         ends[1] = plus(ends[1], ast.Constant(1))
     step = abs(at.step) * loop.step
-    return ast.Call(ast.Name("_span", ast.Load()), ends if step == 1 else [*ends, ast.Constant(step)], [])
+    return ast.Call(ast.Name("span'", ast.Load()), ends if step == 1 else [*ends, ast.Constant(step)], [])
 
 
 def sliced(loops: Sequence[LoopRange], node: ast.Subscript, stored: bool = False) -> tuple[ast.expr, list[str]]:
@@ -82,6 +87,8 @@ def sliced(loops: Sequence[LoopRange], node: ast.Subscript, stored: bool = False
         else:
             parts.append(index)
     if is_expanded(node):
+        if len(axes) < len(found.indices):
+            raise LoopStays(node, f"{found.array} is set in iterations of a loop that stays outside")
         return ast.Name(found.array, ast.Load()), axes
     place: ast.expr = parts[0] if len(parts) == 1 else ast.Tuple(parts, ast.Load())
     part: ast.expr = ast.Subscript(ast.Name(found.array, ast.Load()), place, ast.Load())
@@ -145,6 +152,7 @@ class ElementExpression(ast.NodeTransformer):
         if isinstance(node.func, ast.Name) and node.func.id in _BUILTINS and not node.keywords:
             found = args[0]
             if node.func.id == "abs":
+                self._refuse_truths(node, node.args[0])
                 return np_call("abs", found)
             if len(args) < 2:
                 raise LoopStays(node, f"{ast.unparse(node)} is of all elements of something")
@@ -155,22 +163,46 @@ class ElementExpression(ast.NodeTransformer):
         if isinstance(node.func, ast.Attribute) and isinstance(of, ast.Name) and of.id in _MODULES:
             function = getattr(np, node.func.attr, None)
             counted = isinstance(function, np.ufunc) and function.nin == len(args) and function.signature is None
+            if of.id == "math":
+                counted = counted and node.func.attr in _OF_DOUBLES
+                args = [call("double'", each) for each in args]
             if counted or (of.id != "math" and node.func.attr in _BESIDE_UFUNCS):
                 return np_call(node.func.attr, *args)
         raise LoopStays(node, f"calls {ast.unparse(node.func)}, which is not known to work on arrays")
 
-    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
-        """Combine conditions element by element."""
+    def truth(self, node: ast.expr) -> Any:
+        """Rewrite a condition, of which nothing but the truth counts."""
+        if not isinstance(node, ast.BoolOp):
+            return self.visit(node)
         name = "logical_and" if isinstance(node.op, ast.And) else "logical_or"
-        found = self.visit(node.values[0])
+        found = self.truth(node.values[0])
         for other in node.values[1:]:
-            found = np_call(name, found, self.visit(other))
+            found = np_call(name, found, self.truth(other))
         return found
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+        """Combine comparisons element by element; of other operands `and` and `or` give one."""
+        if not _is_truth(node):
+            raise LoopStays(node, f"{ast.unparse(node)} is one of its operands, not whether they hold")
+        return self.truth(node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         """Negate conditions element by element."""
-        operand = self.visit(node.operand)
-        return np_call("logical_not", operand) if isinstance(node.op, ast.Not) else ast.UnaryOp(node.op, operand)
+        if isinstance(node.op, ast.Not):
+            return np_call("logical_not", self.truth(node.operand))
+        self._refuse_truths(node, node.operand)
+        return ast.UnaryOp(node.op, self.visit(node.operand))
+
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        """Keep arithmetic."""
+        if not isinstance(node.op, (ast.BitAnd, ast.BitOr, ast.BitXor)):
+            self._refuse_truths(node, node.left, node.right)
+        return super().generic_visit(node)
+
+    def _refuse_truths(self, node: ast.expr, *operands: ast.expr) -> None:
+        """Raise LoopStays if all operands are truths of Python's, which computes with them as with 0 and 1."""
+        if all(map(_is_pythons_truth, operands)):
+            raise LoopStays(node, f"{ast.unparse(node)} computes with truth values as with integers")
 
     def visit_Compare(self, node: ast.Compare) -> Any:
         """Compare element by element; a < b < c as two comparisons."""
@@ -194,7 +226,25 @@ class ElementExpression(ast.NodeTransformer):
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         """Choose element by element."""
-        return np_call("where", self.visit(node.test), self.visit(node.body), self.visit(node.orelse))
+        return np_call("where", self.truth(node.test), self.visit(node.body), self.visit(node.orelse))
+
+
+def _is_truth(node: ast.expr) -> bool:
+    """Return whether an expression gives True or False only."""
+    if isinstance(node, ast.BoolOp):
+        return all(map(_is_truth, node.values))
+    return isinstance(node, ast.Compare) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not))
+
+
+def _is_pythons_truth(node: ast.expr) -> bool:
+    """Return whether an expression may give True or False of Python's; comparisons of elements give NumPy's."""
+    if isinstance(node, ast.BoolOp):
+        return any(map(_is_pythons_truth, node.values))
+    if isinstance(node, ast.Compare):
+        return not any(isinstance(each, ast.Subscript) for each in ast.walk(node))
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id in ("any", "all")
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
 
 
 def summed(
@@ -208,14 +258,14 @@ def summed(
     found: ast.expr = ElementExpression(loops, [*kept, *used]).visit(copy.deepcopy(value))
     if used:
         axes = ast.Tuple([ast.Constant(len(kept) + k) for k in range(len(used))], ast.Load())
-        found = call("_total", old, found, axes)
+        found = call("total'", old, found, axes)
     product = _contraction(loops, value, kept, over, old)
     if product is not None:
         test, einsum = product
         return ast.IfExp(test, einsum, found)
     for name in over:
         if name not in used:
-            found = call("_repeated", old, found, length(next(each for each in loops if each.name == name)))
+            found = call("repeated'", old, found, length(next(each for each in loops if each.name == name)))
     return found
 
 
@@ -247,10 +297,10 @@ def _contraction(
         return None
     text = ",".join(texts) + "->" + "".join(letter[name] for name in kept)
     numbers = [factor for factor in factors if factor not in arrays]
-    found: ast.expr = call("_contraction", old, ast.Constant(text), *parts)
+    found: ast.expr = call("contraction'", old, ast.Constant(text), *parts)
     for factor in numbers:
         found = ast.BinOp(factor, ast.Mult(), found)
-    return call("_is_contraction", old, *parts, *numbers), found
+    return call("is_contraction'", old, *parts, *numbers), found
 
 
 def length(loop: LoopRange) -> ast.expr:
@@ -266,6 +316,7 @@ def ranges_of(node: ast.ListComp | ast.GeneratorExp, around: Sequence[LoopRange]
         outer = {one.name for one in (*around, *found)}
         if loop.name in outer:
             raise LoopStays(node, f"{loop.name} is the variable of two loops")
+        refuse_impure(loop.header)
         if depends := outer & names_in(loop.header):
             raise LoopStays(node, f"the range of {loop.name} depends on {sorted(depends)[0]}")
         found.append(loop)
@@ -301,9 +352,12 @@ def reduction(node: ast.Call, loops: Sequence[LoopRange], order: Sequence[str]) 
         return total if module or order else whole(total, value, every)
     if not set(over) <= names_in(value):
         raise LoopStays(value, f"{ast.unparse(value)} is the same in all iterations of {over[-1]}")
-    found = ElementExpression(every, [*order, *over]).visit(copy.deepcopy(value))
+    written = ElementExpression(every, [*order, *over])
+    found = (written.truth if name in ("any", "all") else written.visit)(copy.deepcopy(value))
     found = np_call(name, found, axis=_axes(len(order), len(over)))
-    return found if module or order or name not in ("max", "min") else whole(found, value, every)
+    if module or order:
+        return found
+    return call("truth'", found) if name in ("any", "all") else whole(found, value, every)
 
 
 _OF_INTEGERS = (
@@ -320,7 +374,7 @@ def whole(made: ast.expr, value: ast.expr, loops: Sequence[LoopRange], *old: ast
     if not all(isinstance(each, _OF_INTEGERS) for each in ast.walk(value)):
         return made
     names = sorted(names_in(value) - {loop.name for loop in loops})
-    return call("_whole", made, *old, *(ast.Name(name, ast.Load()) for name in names))
+    return call("whole'", made, *old, *(ast.Name(name, ast.Load()) for name in names))
 
 
 def _axes(first: int, count: int) -> ast.expr:
@@ -412,4 +466,4 @@ class Guard:
         arguments += self.positions.values()
         others = {"choices": [*self.choices.values()], "ranges": self.ranges}
         keywords = [ast.keyword(name, ast.Tuple(each, ast.Load())) for name, each in others.items() if each]
-        return ast.Call(ast.Name("_elements", ast.Load()), arguments, keywords)
+        return ast.Call(ast.Name("elements'", ast.Load()), arguments, keywords)

@@ -7,6 +7,7 @@ import copy
 import functools
 import inspect
 import itertools
+import operator
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +34,7 @@ from bsp.arrays.procedures import node_of
 from bsp.arrays.views import overlap
 from bsp.cost.units import counted, in_seconds
 
-_GUARDS = ("_elements", "_is_contraction")
+_GUARDS = ("elements'", "is_contraction'")
 _ROUNDING = 1e-9  # of the largest element: sums of array statements are in another order than those of loops
 
 
@@ -55,7 +56,7 @@ def span(start: int, stop: int, step: int = 1) -> slice:
         return slice(0, 0)
     if start < 0:
         raise IndexError(f"a loop reaches position {start}: elements before the first are not taken from the end")
-    return slice(int(start), int(stop), int(step))
+    return slice(operator.index(start), operator.index(stop), step)
 
 
 def elements(
@@ -75,7 +76,7 @@ def elements(
     """
     if not all(ranges) or not all(getattr(each, "ndim", -1) == count for each, count in arrays):
         return False
-    if not all(getattr(each, "ndim", count) == count for each, count in numbers) or not fit(integers):
+    if not all(_is_number(each, count) for each, count in numbers) or not fit(integers):
         return False
     why = ""
     if any(each < 0 for each in positions) or any(
@@ -90,6 +91,13 @@ def elements(
     if why and any(isinstance(each, Array) for each in (*used, *(array for array, _ in arrays))):
         warned(f"this loop is carried out as it is written, element by element: {why}", LoopWarning)
     return not why
+
+
+def _is_number(value: Any, count: int) -> bool:
+    """Return whether so many indices of a value give a number; of a list, to which a loop may add, they do not."""
+    if count or hasattr(value, "ndim"):
+        return getattr(value, "ndim", count) == count
+    return isinstance(value, bool | int | float | complex)
 
 
 def _one(array: Any) -> Any:
@@ -131,14 +139,15 @@ def shared(one: Any, other: Any) -> bool:
 
 
 def given(module: Any) -> dict[str, Any]:
-    """Return what array statements call, by the names that they use: functions of a module like NumPy, and ours."""
+    """Return what array statements call, by names that no program has: functions of a module like NumPy, and ours."""
     return {
-        "_np": module, "_span": span, "_elements": elements, "_one": _one,
-        "_is_contraction": accumulation.is_contraction,
-        "_kept": accumulation.kept, "_repeated": accumulation.repeated, "_whole": accumulation.whole,
-        "_contraction": functools.partial(accumulation.contraction, module),
-        "_total": functools.partial(accumulation.total, module),
-        "_product": functools.partial(accumulation.product, module),
+        "np'": module, "span'": span, "elements'": elements, "one'": _one,
+        "is_contraction'": accumulation.is_contraction,
+        "kept'": accumulation.kept, "repeated'": accumulation.repeated, "whole'": accumulation.whole,
+        "double'": accumulation.double, "truth'": accumulation.truth,
+        "contraction'": functools.partial(accumulation.contraction, module),
+        "total'": functools.partial(accumulation.total, module),
+        "product'": functools.partial(accumulation.product, module),
     }  # fmt: skip
 
 
@@ -248,18 +257,20 @@ class _Readable(ast.NodeTransformer):
         """Write a span as a slice, and sums without what they are added to."""
         self.generic_visit(node)
         name = node.func.id if isinstance(node.func, ast.Name) else ""
-        if name == "_span":
+        if name == "span'":
             return ast.Slice(*node.args)
-        if name == "_kept":
+        if name == "kept'":
             return node.args[1]
-        if name == "_whole":
+        if name in ("double'", "truth'"):
             return node.args[0]
-        if name == "_repeated":
+        if name == "whole'":
+            return node.args[0]
+        if name == "repeated'":
             return ast.BinOp(node.args[1], ast.Mult(), node.args[2])
-        if name == "_contraction":
+        if name == "contraction'":
             return self.generic_visit(np_call("einsum", *node.args[1:]))
-        if name in ("_total", "_product"):
-            return self.generic_visit(np_call("sum" if name == "_total" else "prod", node.args[1], axis=node.args[2]))
+        if name in ("total'", "product'"):
+            return self.generic_visit(np_call("sum" if name == "total'" else "prod", node.args[1], axis=node.args[2]))
         return node
 
     def visit_If(self, node: ast.If | ast.IfExp) -> Any:
@@ -272,10 +283,12 @@ class _Readable(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         """Write the module's name."""
-        return ast.Name("np", node.ctx) if node.id == "_np" else node
+        return ast.Name("np", node.ctx) if node.id == "np'" else node
 
 
 def _is_guard(test: ast.expr) -> bool:
+    if isinstance(test, ast.BoolOp):
+        return _is_guard(test.values[-1])
     return isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id in _GUARDS
 
 
@@ -362,6 +375,7 @@ def _loop(node: ast.For, around: ast.AST, reports: list[LoopReport], offset: int
     reports.append(LoopReport(line, True, ("\n" if any("\n" in each for each in told) else "; ").join(told)))
     test = guard.test()
     if test is not None:
+        test = ast.BoolOp(ast.And(), [copy.deepcopy(node.iter), test])  # a loop without iterations does nothing
         found = [ast.If(test, found or [ast.Pass()], [node])]
     return [ast.copy_location(each, node) for each in found or [ast.Pass()]]
 

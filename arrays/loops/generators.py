@@ -28,19 +28,19 @@ class Comprehensions(ast.NodeTransformer):
             made = array = arranged(node)
             if made is None and _has_elements(node):
                 made = reduction(node, [], [])
+            if made is None:
+                return self.generic_visit(node)
+            guard = Guard()
+            guard.add(node.args[0], ())
+            of = node.args[0]
+            while array is not None and isinstance(of, ast.ListComp):
+                guard.ranges.append(copy.deepcopy(of.generators[0].iter))
+                of = of.elt
+            reach([], node, guard)
         except LoopStays as why:
             self._report(node.lineno, False, str(why))
             return self.generic_visit(node)
-        if made is None:
-            return self.generic_visit(node)
         self._report(node.lineno, True, made)
-        guard = Guard()
-        guard.add(node.args[0], ())
-        of = node.args[0]
-        while array is not None and isinstance(of, ast.ListComp):
-            guard.ranges.append(copy.deepcopy(of.generators[0].iter))
-            of = of.elt
-        reach([], node, guard)
         test = guard.test()
         return made if test is None else ast.copy_location(ast.IfExp(test, made, node), node)
 

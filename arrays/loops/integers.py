@@ -57,11 +57,13 @@ def _is_whole(node: ast.expr) -> bool:
 
 
 def _is_risky(node: ast.AST, names: Collection[str], conditional: bool) -> bool:
-    """Return whether an expression may leave 64 bits, or divide by 0, where its variables are positions of arrays."""
+    """Return whether an expression may leave 64 bits, or divide by 0, where its loop variables are positions."""
     for each in ast.walk(node):
         if not isinstance(each, ast.BinOp):
             continue
         varying = [bool(names_in(side) & {*names}) for side in (each.left, each.right)]
+        if isinstance(each.op, (ast.Add, ast.Sub, ast.Mult)) and any(varying) and names_in(each) - {*names}:
+            return True  # of a number that may be large
         if isinstance(each.op, (ast.Pow, ast.LShift)) and any(varying):
             return True
         if isinstance(each.op, (ast.FloorDiv, ast.Mod, ast.Div)) and varying[1] and not conditional:

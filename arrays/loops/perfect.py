@@ -20,6 +20,7 @@ from bsp.arrays.loops.nests import (
     values_in,
     written_name,
 )
+from bsp.arrays.loops.purity import refuse_impure
 from bsp.arrays.loops.reach import reached
 from bsp.arrays.loops.statements import array_statements, replaced
 from bsp.arrays.loops.triangles import both, bounds, boxed, safe
@@ -82,9 +83,10 @@ def carried_out(loops: list[LoopRange], statements: Sequence[ElementStatement], 
 
 
 def rectangular(loops: Sequence[LoopRange], statements: Sequence[ElementStatement]) -> None:
-    """Raise LoopStays if the range of a loop depends on a loop around it, or on what the statements write."""
+    """Raise LoopStays if the range of a loop is not the same in all iterations of the nest."""
     written = {written_name(each) for each in statements}
     for k, loop in enumerate(loops):
+        refuse_impure(loop.header)
         values = set().union(*(values_in(part) for part in (loop.header, loop.low, loop.high) if part is not None))
         around = [outer.name for outer in loops[:k]]
         for what in (*around, *sorted(written)):
@@ -193,8 +195,9 @@ def free(tree: ast.AST, nest: ast.AST) -> set[str]:
     if isinstance(tree, ast.Name):
         return {tree.id} if isinstance(tree.ctx, ast.Load) else set()
     found = {name for child in ast.iter_child_nodes(tree) for name in free(child, nest)}
-    if isinstance(tree, ast.For):
-        return found - names_in(tree.target)
-    for each in getattr(tree, "generators", []):
-        found -= names_in(each.target)
+    if isinstance(tree, ast.For):  # its range is made, and its else carried out, where it may have set nothing
+        return (found - names_in(tree.target)).union(*(free(each, nest) for each in (tree.iter, *tree.orelse)))
+    if isinstance(tree, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+        own = {name for each in tree.generators for name in names_in(each.target)}
+        return (found - own) | free(tree.generators[0].iter, nest)
     return found

@@ -56,7 +56,7 @@ class _Counting(ast.NodeTransformer):
     def visit_For(self, node: ast.For) -> Any:
         """Count a loop's iterations."""
         self.generic_visit(node)
-        call = ast.Call(ast.Name("_passed", ast.Load()), [ast.Constant(node.lineno)], [])
+        call = ast.Call(ast.Name("passed'", ast.Load()), [ast.Constant(node.lineno)], [])
         node.body.insert(0, ast.Expr(call))
         return node
 
@@ -71,5 +71,5 @@ def iterations(tree: ast.FunctionDef, run: Callable[[ast.FunctionDef, dict[str, 
     def passed(line: int) -> None:
         found[line] += 1
 
-    run(ast.fix_missing_locations(_Counting().visit(tree)), {"_passed": passed})
+    run(ast.fix_missing_locations(_Counting().visit(tree)), {"passed'": passed})
     return found

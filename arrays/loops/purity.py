@@ -19,12 +19,14 @@ _METHODS = {
 
 
 def refuse_impure(node: ast.AST | None) -> None:
-    """Raise LoopStays if a tree calls what may give something else in each iteration, or do something besides.
+    """Raise LoopStays if a tree calls what may give something else in each iteration, or does something besides.
 
     Known to do neither are the builtins for numbers, the functions of NumPy and math but for random numbers, and the
     methods of arrays that leave them unchanged.
     """
     for each in ast.walk(node) if node is not None else ():
+        if isinstance(each, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
+            raise LoopStays(each, f"{ast.unparse(each)} does more than to give a value")
         if isinstance(each, ast.Call) and not _is_pure(each):
             raise LoopStays(each, f"calls {ast.unparse(each.func)}, which may give something else in each iteration")
 

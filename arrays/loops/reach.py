@@ -92,7 +92,7 @@ class _Sample(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         """Replace an element."""
-        return call("_one", ast.Name(array_of(node), ast.Load()))
+        return call("one'", ast.Name(array_of(node), ast.Load()))
 
     def visit_Name(self, node: ast.Name) -> Any:
         """Replace a loop variable."""

@@ -195,7 +195,7 @@ class _Imports(ast.NodeTransformer):
             if each.name.partition(".")[0] != "numpy":
                 kept.append(each)
                 continue
-            value: ast.expr = ast.Name("_numpy", ast.Load())
+            value: ast.expr = ast.Name("numpy'", ast.Load())
             for part in each.name.split(".")[1:] if each.asname else []:
                 value = ast.Attribute(value, part, ast.Load())
             made.append(ast.copy_location(ast.Assign([ast.Name(each.asname or "numpy", ast.Store())], value), node))
@@ -205,7 +205,7 @@ class _Imports(ast.NodeTransformer):
         """Replace `from numpy import ...`."""
         if node.level or (node.module or "").partition(".")[0] != "numpy":
             return node
-        value: ast.expr = ast.Name("_numpy", ast.Load())
+        value: ast.expr = ast.Name("numpy'", ast.Load())
         for part in (node.module or "").split(".")[1:]:
             value = ast.Attribute(value, part, ast.Load())
         found: list[ast.stmt] = []
@@ -256,7 +256,7 @@ def main(arguments: list[str]) -> None:
     names.clear()
     names |= {
         "__name__": "__main__", "__file__": os.path.abspath(program[0]), "__builtins__": builtins, "__spec__": None,
-        "_numpy": NUMPY, **given(NUMPY),
+        "numpy'": NUMPY, **given(NUMPY),
     }  # fmt: skip
     if proc.pid:
         names["print"] = _unprinted

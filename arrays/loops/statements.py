@@ -93,7 +93,7 @@ def _reduced(
     axes = ast.Tuple([ast.Constant(len(kept) + k) for k in range(len(over))], ast.Load())
     found = ElementExpression(loops, [*kept, *over]).visit(copy.deepcopy(value))
     if isinstance(update, ast.Mult):
-        return ast.BinOp(old, update, call("_product", copy.deepcopy(old), found, axes))
+        return ast.BinOp(old, update, call("product'", copy.deepcopy(old), found, axes))
     return _updated(update, old, np_call(_EXTREMES[type(update)], found, axis=axes))
 
 
@@ -123,11 +123,11 @@ def _element(
         of_terms = both([*(mask for mask in masks if names_in(mask) & {*over}), condition])
         found = _reduced(loops, each.update, old, value, of_terms, kept, over, element)
         if not is_expanded(each.target):
-            found = call("_kept", old, found)
+            found = call("kept'", old, found)
         mask = both([mask for mask in masks if not names_in(mask) & {*over}])
         if mask is not None:
             found = np_call(
-                "where", ElementExpression(loops, kept).visit(copy.deepcopy(mask)), found, copy.deepcopy(old)
+                "where", ElementExpression(loops, kept).truth(copy.deepcopy(mask)), found, copy.deepcopy(old)
             )
     else:
         found = ElementExpression(loops, kept).visit(copy.deepcopy(value))
@@ -136,7 +136,7 @@ def _element(
         condition = condition if is_expanded(each.target) and each.update is None else both([*masks, condition])
         if condition is not None:
             found = np_call(
-                "where", ElementExpression(loops, kept).visit(copy.deepcopy(condition)), found, copy.deepcopy(old)
+                "where", ElementExpression(loops, kept).truth(copy.deepcopy(condition)), found, copy.deepcopy(old)
             )
     if is_expanded(each.target) and each.update is None and condition is None:
         if not set(kept) <= names_in(value):

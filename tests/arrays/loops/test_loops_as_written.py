@@ -245,6 +245,119 @@ def beyond_the_end_in_no_iteration(x: Any, y: Any) -> Any:
     return y
 
 
+def one_of_two_operands(x: Any, y: Any) -> Any:
+    for i in range(6):
+        y[i] = (y[i] and x[i]) + (y[i] - 3 or 2.5)
+    return y + sum((y[i] or 7.0) for i in range(6))
+
+
+def conditions_of_numbers(x: Any, y: Any) -> Any:
+    for i in range(6):
+        if y[i] and (x[i] or i) and not (y[i] and i > 4):
+            y[i] = -1.0 if x[i] - 1 and i else 2.0
+    return y
+
+
+def truths_as_integers(x: Any, y: Any) -> Any:
+    for i in range(6):
+        y[i] += (i > 2) + (i > 3)
+        x[i] -= -(i > 2) - (not i)
+    return x + y + any(x[i] > 2 for i in range(6)) + (all(x[i] > 0 for i in range(6)) + any(y[i] > 2 for i in range(6)))
+
+
+def functions_of_math(x: Any, y: Any) -> Any:
+    small, short = np.full(6, 50, np.int8), x.astype(np.float32)
+    for i in range(6):
+        y[i] = math.sqrt(small[i]) + math.log(short[i] / 7) + math.pow(small[i], 40)
+    return y
+
+
+def a_remainder_of_math(x: Any, y: Any) -> Any:
+    for i in range(6):
+        y[i] = math.remainder(x[i], 3.0) + math.floor(x[i] / 2)
+    return y
+
+
+def numbers_that_are_large(x: Any, y: Any) -> Any:
+    large, s = 10**18, 0
+    for i in range(6):
+        y[i] = (i + 10) * large + (2**63 - 1 + i)
+    for i in range(6):
+        s += 4 * large - i
+    return y + s
+
+
+def names_set_in_expressions(x: Any, y: Any) -> Any:
+    k = -1
+    for i in range(6):
+        y[i] = x[(k := k + 1)]
+    for i in range(6):
+        x[i] += float(k := k + 1)
+    return x + y
+
+
+def ranges_that_are_made_once(x: Any, y: Any) -> Any:
+    ends = [6, 5, 4, 3]
+    s = 0.0
+    for i in range(ends.pop()):
+        s += x[i]
+    for i in range(2):
+        y[i] = s
+        for j in range(ends.pop()):
+            x[j] += i
+    return x + y + sum(x[i] for i in range(ends.pop()))
+
+
+def calls_in_their_order(x: Any, y: Any) -> Any:
+    rng = random.Random(3)
+    z = np.zeros(6)
+    for i in range(6):
+        z[i] = 1
+        x[i] = rng.random()
+        y[i] = rng.random()
+    return x + 2 * y + z
+
+
+def a_range_of_the_variable_before(x: Any, y: Any) -> Any:
+    i = 0
+    for i in range(4):
+        y[i] = 1.0
+    for i in range(i, 6):  # noqa: B020 - it is this that is tested
+        y[i] = 5.0
+    return y
+
+
+def a_list_that_grows(x: Any, y: Any) -> Any:
+    found, row = [1.0], [2.0]
+    same = found
+    for _ in range(3):
+        found += row
+    return y + len(same)
+
+
+def sizes_alone(x: Any, y: Any) -> Any:
+    return np.array([x.shape[0] + i for i in range(6)]) + y
+
+
+def names_of_a_triangle(x: Any, y: Any) -> Any:
+    for i in range(1, 2):
+        for j in range(3):
+            for k in range(i + 1):
+                u = 0.0
+                for z in range(2):
+                    u += x[z] * k
+                y[j] = u
+    return y
+
+
+def nothing_with_names_that_are_not_set(x: Any, y: Any) -> Any:
+    if len(x) == 0:
+        unset = 1.0
+    for i in range(0 * len(x)):
+        y[i] = unset // (len(x) - 6)
+    return y
+
+
 CASES: list[Callable[[Any, Any], Any]] = [
     beyond_the_end, assignment_beyond_the_end, generator_beyond_the_end, generator_in_a_loop_beyond_the_end,
     one_element_for_many, before_the_first, inside_by_a_condition, inside_by_an_if, descending, descending_twice,
@@ -252,7 +365,10 @@ CASES: list[Callable[[Any, Any], Any]] = [
     large_terms, products_of_variables, divided_but_by_zero, divided_unless_by_zero, powers_in_a_generator, squares,
     division_by_zero, remainder_by_zero, one_array_by_two_names, a_view_and_its_array,
     a_view_that_another_part_reads, loops_of_nothing, a_sum_whose_power_is_large,
-    a_product_after_a_large_number, a_small_number_many_times, beyond_the_end_in_no_iteration,
+    a_product_after_a_large_number, a_small_number_many_times, beyond_the_end_in_no_iteration, one_of_two_operands,
+    conditions_of_numbers, truths_as_integers, functions_of_math, a_remainder_of_math, numbers_that_are_large,
+    names_set_in_expressions, ranges_that_are_made_once, calls_in_their_order, a_range_of_the_variable_before,
+    a_list_that_grows, sizes_alone, names_of_a_triangle, nothing_with_names_that_are_not_set,
 ]  # fmt: skip
 X, Y = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0]), np.arange(6.0)
 
@@ -276,6 +392,16 @@ def test_python_decides_what_a_loop_computes(case: Callable[[Any, Any], Any], p:
             assert found is expected
         else:
             np.testing.assert_allclose(np.asarray(found, float), np.asarray(expected, float), rtol=1e-14)
+
+
+@pytest.mark.parametrize("n", [2.0, np.float64(2), "2"])
+def test_a_range_of_what_is_no_integer_is_an_error(n: Any) -> None:
+    def moved(x: Any, y: Any) -> None:
+        for i in range(n):
+            y[i] = x[i]
+
+    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+        parallel(moved)(X.copy(), Y.copy())
 
 
 def less_than_the_larger(x: Any, y: Any) -> Any:
