@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 import functools
 import inspect
@@ -10,8 +11,8 @@ import itertools
 import operator
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import CellType, CodeType, FunctionType, MappingProxyType, MethodType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from bsp.arrays.loops.distribution import Staying, distributed
 from bsp.arrays.loops.expressions import Guard, np_call
 from bsp.arrays.loops.generators import Comprehensions
 from bsp.arrays.loops.integers import fit
-from bsp.arrays.loops.nests import LoopStays, range_of
+from bsp.arrays.loops.nests import LoopStays, names_in, range_of
 from bsp.arrays.loops.perfect import nest
 from bsp.arrays.loops.pricing import iterations, operations
 from bsp.arrays.planning.plan import Explanation
@@ -160,10 +161,18 @@ class Parallel:
     `B[i] = c * A[i]` of vectors, not of matrices or lists); elsewhere the loop itself is.
 
     Called with distributed arrays, it runs on these.  NumPy's arrays, which every process must have alike, are dealt,
-    and what the function writes into them is written back.  If all arrays are NumPy's, its results are too.
+    and what the function writes into them is written back, if it does not raise.  If all arrays are NumPy's, its
+    results are too.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        if not isinstance(function, FunctionType) or function.__name__ == "<lambda>":
+            raise TypeError(f"bsp.parallel takes a function that is written with def, not {function!r}")
+        if inspect.unwrap(function) is not function:
+            raise TypeError(
+                f"bsp.parallel reads the source of {function.__name__}, which another decorator has changed: write "
+                f"@bsp.parallel below the other decorators"
+            )
         functools.update_wrapper(self, function)
         self.function = function
         tree = self._parsed()
@@ -175,7 +184,9 @@ class Parallel:
     def _parsed(self) -> ast.FunctionDef:
         """Return the function's syntax tree, with the lines of its file."""
         source = textwrap.dedent(inspect.getsource(self.function))
-        tree = next(node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
+        tree = ast.parse(source).body[0]
+        if not isinstance(tree, ast.FunctionDef):
+            raise TypeError(f"bsp.parallel takes a function that is written with def, not {self.function!r}")
         tree.decorator_list = []
         return ast.increment_lineno(tree, self.function.__code__.co_firstlineno - 1)
 
@@ -206,15 +217,53 @@ class Parallel:
     def _made(
         self, module: Any, tree: ast.FunctionDef | None = None, names: Mapping[str, Any] = MappingProxyType({})
     ) -> Callable[..., Any]:
-        tree = tree or self._tree
-        space = dict(self.function.__globals__) | dict(inspect.getclosurevars(self.function).nonlocals)
-        for name, value in list(space.items()):
-            if value is np:
-                space[name] = module
-        space |= given(module) | dict(names)
-        exec(compile(ast.Module([tree], []), f"<loops of {self.function.__name__}>", "exec"), space)
-        found: Callable[..., Any] = space[tree.name]
+        """Return the function with the array statements, or with another tree, where `module` stands for NumPy.
+
+        It has the globals, the variables outside of it and the default values of the function itself.  All other names
+        are variables of a function around it, which is compiled, but never called.
+        """
+        tree, function = copy.deepcopy(tree or self._tree), self.function
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        cells |= {name: CellType(module) for name, value in self._outside().items() if value is np}
+        cells |= {name: CellType(value) for name, value in (given(module) | dict(names)).items()}
+        cells[tree.name] = CellType()
+        every = tree.args
+        every.defaults, every.kw_defaults = [], [None for _ in every.kwonlyargs]
+        tree.returns = None
+        for each in (*every.posonlyargs, *every.args, *every.kwonlyargs, every.vararg, every.kwarg):
+            if each is not None:
+                each.annotation = None
+        around = ast.parse("def around(): pass").body[0]
+        assert isinstance(around, ast.FunctionDef)
+        around.args.args = [ast.arg(name) for name in cells if name != tree.name]
+        around.body = [tree]
+        made = compile(ast.fix_missing_locations(ast.Module([around], [])), function.__code__.co_filename, "exec")
+        for _ in range(2):  # of the module the function around, of that the function
+            (made,) = (each for each in made.co_consts if isinstance(each, CodeType))
+        found = FunctionType(
+            made,
+            function.__globals__,
+            tree.name,
+            function.__defaults__,
+            tuple(cells[name] for name in made.co_freevars),
+        )
+        found.__kwdefaults__ = function.__kwdefaults__
+        cells[tree.name].cell_contents = found
         return found
+
+    def _outside(self) -> dict[str, Any]:
+        """Return the values of the names that the function takes from outside of it, but for the builtins."""
+        function, found = self.function, {}
+        for name in names_in(self._tree) & function.__globals__.keys():
+            found[name] = function.__globals__[name]
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # it is not set yet
+                found[name] = cell.cell_contents
+        return found
+
+    def __get__(self, of: Any, kind: Any = None) -> Any:
+        """Return the method of an object."""
+        return self if of is None else MethodType(self, of)
 
     def with_numpy(self, *args: object, **kwargs: object) -> Any:
         """Run the array statements by NumPy, in this process alone."""
@@ -223,7 +272,10 @@ class Parallel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function on distributed arrays.  Collective."""
         theirs = {id(each): each for each in (*args, *kwargs.values()) if isinstance(each, np.ndarray) and each.ndim}
-        if any(shared(one, other) for one, other in itertools.combinations(theirs.values(), 2)):
+        beside = [each for each in (*args, *kwargs.values()) if id(each) not in theirs]
+        others = [each for each in _inside((*beside, *self._outside().values())) if isinstance(each, np.ndarray)]
+        pairs = itertools.chain(itertools.combinations(theirs.values(), 2), itertools.product(theirs.values(), others))
+        if any(itertools.starmap(shared, pairs)):
             return self.function(*args, **kwargs)  # dealt, they would be arrays of their own
         ours = {key: ba.asarray(each) for key, each in theirs.items()}
         ours_or = lambda each: ours.get(id(each), each)  # noqa: E731
@@ -233,7 +285,7 @@ class Parallel:
             if node_of(array) is not before[key]:  # an assignment gives an array another node
                 theirs[key][...] = array.compute()
         distributed = any(isinstance(each, Array) for each in (*args, *kwargs.values()))
-        return result if distributed or not theirs else _plain(result)
+        return result if distributed or not theirs else _plain(result, {id(ours[key]): theirs[key] for key in ours})
 
     def check(self, *args: object) -> None:
         """Compare with the function itself on some arguments, by NumPy.
@@ -297,13 +349,29 @@ def _readable(tree: ast.AST) -> str:
     return ast.unparse(ast.fix_missing_locations(_Readable().visit(copy.deepcopy(tree))))
 
 
-def _plain(result: Any) -> Any:
+def _plain(result: Any, theirs: Mapping[int, np.ndarray]) -> Any:
+    """Return a result with NumPy's arrays in place of distributed ones; the caller's own, if it is one of them."""
     if isinstance(result, Array):
+        if id(result) in theirs:
+            return theirs[id(result)]
         values = result.compute()
         return values if values.ndim else values[()]
+    if type(result) is dict:
+        return {key: _plain(each, theirs) for key, each in result.items()}
     if isinstance(result, (tuple, list)):
-        return type(result)(map(_plain, result))
+        made = [_plain(each, theirs) for each in result]
+        return type(result)._make(made) if hasattr(result, "_make") else type(result)(made)
     return result
+
+
+def _inside(values: Iterable[Any]) -> Iterator[Any]:
+    """Yield values, and those inside of lists, tuples and dictionaries."""
+    for each in values:
+        yield each
+        if isinstance(each, (list, tuple)):
+            yield from _inside(each)
+        elif isinstance(each, dict):
+            yield from _inside(each.values())
 
 
 def _leaves(value: Any) -> list[Any]:
