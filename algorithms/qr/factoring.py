@@ -69,7 +69,7 @@ def qr(A: ArrayLike, method: str = "auto") -> QR:
     if method == "columns" or (method == "auto" and not row_blocks.is_tall(a)):
         q, r = householder.householder(a, a.dtype, True) if a.size else linalg.qr(a)
         assert q is not None
-        _check_array(r, a, "qr")
+        _check_array(r, "qr")
         why = "it was asked for" if method == "columns" else f"{m} x {n} is not tall on {world().nprocs} processes"
         reason = f"columns: {why}"
         return QR(q, r, "columns", reason, np.nan)
@@ -184,7 +184,7 @@ def _wide(a: Array, method: str) -> QR:
     if found.method != "columns":
         whole = wrap(everywhere(node_of(whole)))
     whole = whole.persist()
-    _check_array(whole, a, "qr")
+    _check_array(whole, "qr")
     return QR(q, whole, found.method, f"{found.reason}; of the first {m} columns", found.condition)
 
 
@@ -237,8 +237,13 @@ def check(r: Any, rows: RowBlocks, name: str, what: str = "A") -> None:
     raise LinAlgError(f"{name}: the norms of the columns overflow: divide {what} by its largest element")
 
 
-@declares(of_nothing)
-def _check_array(r: Array, a: Array, name: str) -> None:
+def _check_array(r: Array, name: str) -> None:
     """Raise LinAlgError if R, a dealt array, shows that A has NaN or infinity.  Collective."""
-    if not bool(ba.isfinite(r).all().compute()):
+    _check_finite(ba.isfinite(r).all().compute(), name)
+
+
+@declares(of_nothing)
+def _check_finite(finite: Any, name: str) -> None:
+    """Raise LinAlgError if not all elements were finite."""
+    if not finite:
         raise LinAlgError(f"{name}: A has NaN or infinity, or its norms overflow: all elements must be finite")

@@ -408,6 +408,21 @@ def counted(body: Callable[[Any], Any], nprocs: int, machine: Machine, abstract:
     return words(whole)[len(words(rows)) :]
 
 
+@pytest.mark.parametrize("shape", [(3, 8), (1, 3), (0, 3), (40, 35)])
+@pytest.mark.parametrize("nprocs", [1, 4])
+def test_matrices_that_are_not_tall_are_predicted_with_all_their_supersteps(
+    nprocs: int, shape: tuple[int, int]
+) -> None:
+    def main(proc: bsp.Process) -> None:
+        a = ba.from_function(lambda i, j: np.sin(i * 7.7 + j * 3.1), shape).persist()
+        ba.persist(*qr(a))
+
+    with_values, without = (
+        bsp.predict(main, nprocs=nprocs, machine=Machine(p=nprocs), abstract=each) for each in (False, True)
+    )
+    assert without.supersteps == with_values.supersteps
+
+
 @pytest.mark.parametrize("abstract", [False, True])
 @pytest.mark.parametrize("machine", list(MACHINES))
 @pytest.mark.parametrize("nprocs", [1, 2, 3, 5, 7, 8, 64])
