@@ -22,7 +22,7 @@ import contextlib
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import ceil
+from math import ceil, inf
 from typing import Any, TypeVar, Unpack, cast
 
 import numpy as np
@@ -41,6 +41,13 @@ from bsp.world import process
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+def _amounts(**given: float) -> None:
+    """Raise ValueError for a declared amount that is negative, infinite, or not a number."""
+    for name, amount in given.items():
+        if not 0 <= amount < inf:
+            raise ValueError(f"a declared cost has {name} = {amount}: an amount is a number, and not negative")
+
+
 class Costs(ABC):
     """The receiver of a declared cost: its methods are called in the order in which the procedure would do the work.
 
@@ -54,20 +61,26 @@ class Costs(ABC):
         """Declare computing by this process: flops by class, and bytes read and written.
 
         flops : `blas1`, `blas2`, `blas3`, `elementwise`, ..., which `bsp.abstract.work` explains.
-        Raises TypeError for another class.
+        Raises TypeError for another class, ValueError for an amount that is negative or no number, as all methods do.
         """
         for name in flops:
             if name not in FLOPS:
                 raise TypeError(f"work of the class {name!r}: it is one of {', '.join(FLOPS)}")
+        _amounts(nbytes=nbytes, **flops)
         self._work(cast("dict[str, float]", flops), nbytes)
 
     @abstractmethod
     def _work(self, flops: Mapping[str, float], nbytes: float) -> None:
         """Take what `work` was given."""
 
-    @abstractmethod
     def allreduce(self, count: int, dtype: Any = float) -> None:
         """Declare a sum of `count` numbers over all processes, by the algorithm that is cheapest on the machine."""
+        _amounts(count=count)
+        self._allreduce(count, dtype)
+
+    @abstractmethod
+    def _allreduce(self, count: int, dtype: Any) -> None:
+        """Take what `allreduce` was given."""
 
     def factoring(self, flops: float, columns: int) -> None:
         """Declare factoring so many columns: some flops are BLAS-2, the rest BLAS-3."""
@@ -87,22 +100,36 @@ class Costs(ABC):
         """Declare rows divided by a triangle of so many columns, and bytes; flops of few columns are slow ones."""
         self._work({name: share * flops for name, share in table.substituted(columns).items()}, nbytes)
 
-    @abstractmethod
     def exchange(self, text: str, sends: Mapping[int, float], h: float, messages: int) -> None:
         """Declare one superstep in which this process sends words to some other processes.
 
         text : the name of the superstep.
         sends : words by pid; fractions of words where elements are shorter, which are rounded up in their sum.
         h, messages : those of the process that sends or receives most.
+        Raises ValueError if there is no process of such a pid.
         """
+        _amounts(h=h, messages=messages, **{f"words to process {dest}": words for dest, words in sends.items()})
+        for dest in sends:
+            if not 0 <= dest < self.p:
+                raise ValueError(f"{text}: a declared cost sends to process {dest}; there are {self.p}, from 0 on")
+        self._exchange(text, sends, h, messages)
+
+    @abstractmethod
+    def _exchange(self, text: str, sends: Mapping[int, float], h: float, messages: int) -> None:
+        """Take what `exchange` was given."""
 
     @abstractmethod
     def at_most(self) -> None:
         """Declare that all that follows is an upper bound: values decide how much of it takes place."""
 
-    @abstractmethod
     def holding(self, words: float) -> contextlib.AbstractContextManager[None]:
         """Declare memory that the procedure holds inside the `with`, beside its operands and what it returns."""
+        _amounts(words=words)
+        return self._holding(words)
+
+    @abstractmethod
+    def _holding(self, words: float) -> contextlib.AbstractContextManager[None]:
+        """Take what `holding` was given."""
 
     @abstractmethod
     def array(self, shape: tuple[int, ...], dtype: Any = float) -> Any:
@@ -137,11 +164,11 @@ class Totals(Costs):
         """Add up flops; bytes cost nothing in McColl's model."""
         self.cost += Cost(sum(flops.values()), 0, 0)
 
-    def allreduce(self, count: int, dtype: Any = float) -> None:
+    def _allreduce(self, count: int, dtype: Any) -> None:
         """See `Costs.allreduce`."""
         self.cost += allreduced(count, self.p, self.machine, np.dtype(dtype).itemsize)
 
-    def exchange(self, text: str, sends: Mapping[int, float], h: float, messages: int) -> None:
+    def _exchange(self, text: str, sends: Mapping[int, float], h: float, messages: int) -> None:
         """See `Costs.exchange`."""
         self.cost += Cost(0, ceil(h), 1, messages=messages)
 
@@ -149,7 +176,7 @@ class Totals(Costs):
         """See `Costs.at_most`.  No effect: the price of an upper bound is an upper bound."""
 
     @contextlib.contextmanager
-    def holding(self, words: float) -> Iterator[None]:
+    def _holding(self, words: float) -> Iterator[None]:
         """See `Costs.holding`."""
         self._held += words
         self.cost = self.cost._replace(M=max(self.cost.M, ceil(self._held)))
@@ -180,13 +207,15 @@ class Reported(Costs):
         if nbytes:
             counter.moved(int(nbytes))
 
-    def allreduce(self, count: int, dtype: Any = float) -> None:
+    def _allreduce(self, count: int, dtype: Any) -> None:
         """See `Costs.allreduce`."""
         self._proc.allreduce(self.array((count,), dtype))
 
-    def exchange(self, text: str, sends: Mapping[int, float], h: float, messages: int) -> None:
-        """See `Costs.exchange`."""
-        element = self._proc._task.element
+    def _exchange(self, text: str, sends: Mapping[int, float], h: float, messages: int) -> None:
+        """See `Costs.exchange`.  Raises ValueError if this process sends more than the busiest."""
+        element, own = self._proc._task.element, sum(sends[dest] for dest in sends if dest != self._proc.pid)
+        if own > h + 1:  # a word that rounding makes more
+            raise ValueError(f"{text}: a declared cost sends {own} words, more than h = {h} of the busiest process")
         if element.sample is not None:  # most processes do not run: the largest h is told, not counted
             cost = Cost(0, ceil(h), 1, messages=messages)
             element.recorder.costs(self._proc._context.id, [cost])  # type: ignore[union-attr]
@@ -209,7 +238,7 @@ class Reported(Costs):
         counter.upper_bound = True
 
     @contextlib.contextmanager
-    def holding(self, words: float) -> Iterator[None]:
+    def _holding(self, words: float) -> Iterator[None]:
         """See `Costs.holding`."""
         held = Block(ceil(WORD * words))
         yield

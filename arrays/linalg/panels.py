@@ -166,8 +166,9 @@ def of_spread(costs: Costs, text: str, rows: int, columns: int, dtype: DType, ro
     parts = [words_of(rows * (k + 1) // p - rows * k // p, columns, dtype) for k in range(p)]
     scattered = {dest: parts[dest] for dest in others}
     costs.exchange(text, scattered if pid == root else {}, sum(scattered.values()), p - 1)
-    h = max(max((p - 2 + (k == root)) * parts[k], sum(parts) - parts[k]) for k in others)
-    costs.exchange(text, {dest: parts[pid] for dest in others if dest != pid}, h, p - 1)
+    sent = max((p - 2 + (k == root)) * parts[k] for k in range(p))
+    received = sum(parts) - min(parts[k] for k in others)
+    costs.exchange(text, {dest: parts[pid] for dest in others if dest != pid}, max(sent, received), p - 1)
     if pid != root:
         with costs.holding(2 * words):  # the received parts, and the panel concatenated from them
             costs.work(nbytes=16 * words)

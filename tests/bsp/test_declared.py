@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,28 @@ def test_totals_add_work_words_supersteps_messages_and_the_most_memory() -> None
 def test_work_of_an_unknown_class_is_refused(name: str) -> None:
     with pytest.raises(TypeError, match=f"class '{name}': it is one of blas1, "):
         Totals(4, Machine()).work(**{name: 1.0})
+
+
+@pytest.mark.parametrize(("declare", "told"), [
+    (lambda costs: costs.work(blas1=-10), "blas1 = -10"), (lambda costs: costs.work(blas2=float("nan")), "blas2 = nan"),
+    (lambda costs: costs.work(nbytes=-8), "nbytes = -8"), (lambda costs: costs.allreduce(-4), "count = -4"),
+    (lambda costs: costs.exchange("ring", {1: -5}, 5, 1), "words to process 1 = -5"),
+    (lambda costs: costs.exchange("ring", {}, -5, 1), "h = -5"), (lambda costs: costs.holding(-5), "words = -5"),
+    (lambda costs: costs.exchange("ring", {7: 5}, 5, 1), "ring: a declared cost sends to process 7; there are 3"),
+])  # fmt: skip
+def test_amounts_that_cannot_be_are_refused_with_values_or_without(declare: Callable[[Costs], Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        declare(Totals(3, Machine()))
+    with pytest.raises(ValueError, match=told):
+        bsp.predict(lambda proc: declares(declare)(abs)(), nprocs=3, machine=Machine(p=3), abstract=True)
+
+
+def test_a_process_that_sends_more_than_the_busiest_is_told() -> None:
+    procedure = declares(lambda costs: costs.exchange("ring", {(bsp.process().pid + 1) % 3: 50}, 5, 1))(abs)
+    with pytest.raises(
+        ValueError, match="ring: a declared cost sends 50 words, more than h = 5 of the busiest process"
+    ):
+        bsp.predict(lambda proc: procedure(), nprocs=3, machine=Machine(p=3), abstract=True)
 
 
 def test_costs_one_after_the_other_hold_the_memory_of_the_larger() -> None:
