@@ -13,14 +13,16 @@ from bsp.abstract.work import Work
 from bsp.arrays.linalg import row_blocks
 from bsp.arrays.linalg.row_blocks import Factors, RowBlocks
 from bsp.arrays.procedures import Axis, DType, layout_of, world
-from bsp.cost.model import Cost, Machine
+from bsp.cost.model import DEFAULT, Cost, Machine
 from bsp.declared import Costs, Totals
 
 METHODS = ("direct", "indirect", "cholesky", "cholesky2")
 TRIED = 0.25  # of the price of reflections, up to which AᴴA is looked at, though its second pass may not pay
 
 
-def cost(m: int, n: int, p: int, method: str, machine: Machine, itemsize: int = 8) -> Cost:
+def cost(
+    m: int, n: int, p: int, method: str = "auto", machine: Machine | None = None, itemsize: int = 8
+) -> Cost:  # fmt: skip
     """Return the cost of qr(A, method), A of shape (m, n), m >= n, by rows on p processes.
 
     direct: W = 6(m/p)n² + T, H and S those of one tree, M = 2(m/p)n + P: reflections and Q.
@@ -32,10 +34,11 @@ def cost(m: int, n: int, p: int, method: str, machine: Machine, itemsize: int = 
     supersteps more, n² there and n² back (2n² with Q).  A sum takes what `allreduce` does.
     P, of what is factored at once: pieces of b = max(1024, 8n) rows, and their R's: 2bn + 2(m/p)n²/b + 8n² words.
     H is exact where every process has n rows, else an upper bound.  Raises ValueError for another method.
+    machine : decides how sums and trees go; None: the default one.
     """
     if method not in (*METHODS, "auto"):
         raise ValueError(f"cost: method={method!r} is none of {', '.join((*METHODS, 'auto'))}")
-    return _declared(Totals(p, machine), m, n, method, itemsize)
+    return _declared(Totals(p, machine or DEFAULT), m, n, method, itemsize)
 
 
 def of_factored(costs: Costs, rows: RowBlocks, dtype: DType, method: str, name: str) -> tuple[Factors, str, str, float]:

@@ -166,7 +166,7 @@ def _svd_of(a: Any, full: bool) -> tuple[Any, Any, Any]:
     phase = leading(small)
     if u.shape[-1] == k and vh.shape[-2] == k:
         return u * np.conj(phase)[..., None, :], s, vh * phase[..., :, None]
-    u, vh = np.array(u), np.array(vh)
+    u, vh = u.copy(), vh.copy()
     u[..., :, :k] = u[..., :, :k] * np.conj(phase)[..., None, :]
     vh[..., :k, :] = vh[..., :k, :] * phase[..., :, None]
     return u, s, vh

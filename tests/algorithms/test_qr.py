@@ -434,6 +434,10 @@ def test_words_and_supersteps_are_those_of_cost(nprocs: int, machine: str, abstr
         assert (sum(h), len(h)) == (expected.H, expected.S)
 
 
+def test_a_cost_needs_sizes_alone() -> None:
+    assert cost(400, 6, 4) == cost(400, 6, 4, "auto", Machine())
+
+
 @pytest.mark.parametrize("nprocs", [2, 5])
 def test_auto_takes_no_more_than_cost_says_and_without_values_just_that(nprocs: int) -> None:
     where = MACHINES["words are dear"]

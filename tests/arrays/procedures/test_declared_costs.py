@@ -100,6 +100,7 @@ EXACT: dict[str, Callable[[], Any]] = {  # words follow from shapes
     "permutation": lambda: generator().permutation(N),
     "lines permuted": lambda: generator().permuted(matrix(), axis=1),
     "complete QR": lambda: ba.linalg.qr(matrix(), mode="complete"),
+    "complete SVD": lambda: ba.linalg.svd(matrix()),
     "complete QR of all": lambda: ba.linalg.qr(ba.asarray(np.eye(9, 4)), mode="complete"),
 }
 BOUNDED: dict[str, Callable[[], Any]] = {  # words follow from values: no fewer, and the same supersteps
