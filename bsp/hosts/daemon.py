@@ -36,6 +36,7 @@ from bsp.hosts.silence import LONGEST_SECONDS, LOOK_SECONDS, Silence
 _WINDOW = 1 << 20  # bytes of text that bsprun has not written yet
 _PIECE = 1 << 16
 _CONNECT_SECONDS = 3.0
+_FIRST_PORT = "OMPI_MCA_btl_tcp_port_min_v4"  # the variable that says from where Open MPI takes ports
 # variables of bsprun's environment that belong to its host or its login, not to the job
 NAMES_OF_A_HOST = {"HOSTNAME", "SHELL", "PWD", "OLDPWD", "SHLVL", "DISPLAY", "TMPDIR", "TERM", "KRB5CCNAME", "_"}
 PREFIXES_OF_A_HOST = ("SSH_", "XDG_", "DBUS_", "SLURM", "SRUN_", "SBATCH_", "PMI_", "PMIX_", "PRTE_", "OMPI_COMM_")
@@ -59,7 +60,7 @@ class Daemon:
         self._streams: dict[int, int] = {}  # our end of the elements' standard streams
         self._unwritten = 0
         self._commands: dict[int, tuple[subprocess.Popen[bytes], Path]] = {}
-        self._listener: socket.socket | None = None
+        self._listeners: list[socket.socket] = []
 
     def serve(self) -> None:
         """Do as bsprun says until the job ends; leave no process of the job behind."""
@@ -182,12 +183,14 @@ class Daemon:
 
     def _do_listen(self, _: bool, __: bytes) -> None:
         """Wait for connections of the other hosts' daemons, to show that they can reach this one."""
-        self._listener = socket.create_server(("", 0))
-        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
-        self._say({"port": self._listener.getsockname()[1]})
+        # a firewall may let some ports through: one that the system chooses, as the launcher's, and one of MPI's
+        self._listeners = [socket.create_server(("", 0)), listening_from(_mpi_port())]
+        for listener in self._listeners:
+            self._selector.register(listener, selectors.EVENT_READ, lambda each=listener: each.accept()[0].close())
+        self._say({"ports": [listener.getsockname()[1] for listener in self._listeners]})
 
-    def _do_reach(self, others: dict[str, tuple[list[str], int]], _: bytes) -> None:
-        """Try to connect to other daemons: by host its addresses and port."""
+    def _do_reach(self, others: dict[str, tuple[list[str], list[int]]], _: bytes) -> None:
+        """Try to connect to other daemons: by host its addresses and ports."""
 
         def reach() -> None:
             self._say({"reached": {host: reached(*place) for host, place in others.items()}})
@@ -260,10 +263,6 @@ class Daemon:
             while self._text(number):
                 pass
 
-    def _accept(self) -> None:
-        assert self._listener is not None
-        self._listener.accept()[0].close()
-
     def _report(self) -> None:
         """Tell bsprun of commands that have ended, and what elements have said or left unsaid."""
         for number, (child, path) in list(self._commands.items()):
@@ -280,13 +279,31 @@ class Daemon:
             self._say({"ending": {**told, "moments": moments}})
 
 
-def reached(addresses: list[str], port: int) -> list[str]:
-    """Return those addresses that can be connected to."""
-    found = []
-    for address in addresses:
-        with contextlib.suppress(OSError), socket.create_connection((address, port), _CONNECT_SECONDS):
-            found.append(address)
-    return found
+def reached(addresses: list[str], ports: list[int]) -> list[str]:
+    """Return those addresses that can be connected to, at all the ports."""
+    return [address for address in addresses if all(_connects(address, port) for port in ports)]
+
+
+def _connects(address: str, port: int) -> bool:
+    try:
+        socket.create_connection((address, port), _CONNECT_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
+def listening_from(first: int) -> socket.socket:
+    """Listen at the first port from `first` on that is free, as Open MPI's elements do."""
+    for port in range(first, 1 << 16):
+        with contextlib.suppress(OSError):
+            return socket.create_server(("", port))
+    return socket.create_server(("", 0))
+
+
+def _mpi_port() -> int:
+    """Return the first port that Open MPI tries; its own default, unless the job's environment sets another."""
+    given = os.environ.get(_FIRST_PORT, "")
+    return int(given) if given.isdecimal() else 1024
 
 
 def facts() -> dict[str, Any]:

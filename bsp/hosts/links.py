@@ -39,6 +39,8 @@ from bsp.hosts.silence import LOOK_SECONDS, Silence, host_answers
 from bsp.hosts.text import TextWriter
 
 _ANSWER_SECONDS = 12.0  # for a host to answer, and to do what the start of a job needs
+_STILL_SECONDS = 10.0  # in one superstep, after which hosts are asked whether they still reach each other
+_LATE_SECONDS = 15.0  # for elements to start, before a note says where none has
 _ALL_PAIRS = 16  # hosts of which each tries to connect to every other
 _PIECE = 1 << 16
 _LEAST_SHARED = 64 << 20  # bytes in /dev/shm that MPI needs for its elements on a host
@@ -62,8 +64,9 @@ class DaemonLink:
     versions: dict[str, str] = field(default_factory=dict)
     ready: bool = False
     wrong: str = ""
-    port: int = 0
-    reached: dict[str, list[str]] | None = None
+    ports: list[int] = field(default_factory=list)
+    reached: dict[str, list[str]] | None = None  # by host the addresses that it last could connect to
+    trying: bool = False  # to connect, during the job
     collected: bool = False
     lost: str = ""  # why nothing is heard of the host any more
     behind: float = math.inf  # our clock less the host's; the least difference is the one with the least delay
@@ -102,7 +105,7 @@ class DaemonLink:
     def only_waits(self) -> bool:
         """Return whether the daemon is silent on a host that is alive: loaded, it gives the daemon no turn."""
         addresses = [address for _, address, _ in self.hello["addresses"]]
-        return self.silence.excuse() and host_answers(addresses, self.port)
+        return self.silence.excuse() and host_answers(addresses, self.ports[0])
 
     def complaint(self) -> str:
         """Return the last line that was written to standard error on the way there, since the daemon's hello."""
@@ -139,6 +142,8 @@ class Links:
         self._moments: dict[int, LastMoments] = {}
         self._text = TextWriter()
         self._next_look = time.monotonic() + LOOK_SECONDS
+        self._late_at = math.inf  # by our clock: when to tell where no element has started
+        self._at = (-1, math.inf)  # the superstep of the job, and when to ask whether hosts still reach each other
         self._asked: dict[int, socket.socket] = {}
         self.folder = f"/tmp/bsprun-{secrets.token_hex(8)}"  # of this job on every host
         self._socket = os.path.join(folder, "socket")
@@ -165,6 +170,11 @@ class Links:
     def superstep(self) -> int:
         """Return the superstep that the elements are in, as last heard."""
         return max(link.at for link in self._links.values())
+
+    def _places(self, hosts: Iterable[str]) -> dict[str, tuple[list[str], list[int]]]:
+        """Return the addresses of hosts, and the ports at which their daemons listen."""
+        found = {host: self._links[host] for host in hosts}
+        return {host: ([at for _, at, _ in link.hello["addresses"]], link.ports) for host, link in found.items()}
 
     def _start(self, host: str, reach: str | None) -> None:
         complaints = Path(self._folder, f"complaints-{len(self._links)}")
@@ -239,7 +249,7 @@ class Links:
             for name, data in files:
                 link.say({"file": name}, data)
             link.say({"listen": True})
-        self._await(lambda link: link.ready and link.port > 0)
+        self._await(lambda link: link.ready and bool(link.ports))
 
     def _connect(self) -> list[str]:
         """Have hosts connect to each other; return the networks over which every host reaches every other."""
@@ -251,7 +261,7 @@ class Links:
             few = len(links) <= _ALL_PAIRS
             distances = range(1, len(links)) if few else [1 << j for j in range(len(links).bit_length() - 1)]
             others = [links[(k + distance) % len(links)] for distance in distances]
-            link.say({"reach": {o.host: ([address[1] for address in o.hello["addresses"]], o.port) for o in others}})
+            link.say({"reach": self._places(other.host for other in others)})
         self._await(lambda link: link.reached is not None)
         common: set[str] | None = None
         for link in links:
@@ -312,6 +322,8 @@ class Links:
         None after so many seconds, or, without a limit, when the end of the job has begun or a host is lost.
         """
         until = None if seconds is None else time.monotonic() + seconds
+        if until is None:
+            self._late_at, self._at = time.monotonic() + _LATE_SECONDS, (-1, 0.0)
         with end_of(child, self._selector):
             while (code := child.poll()) is None:
                 over = self.ending.begun or self.lost_hosts
@@ -366,7 +378,33 @@ class Links:
                 if link.silence.look() and link.hello and not link.lost and not link.only_waits():
                     self._lose(link, "is silent")
                 link.say({})
+            self._look_at_job()
             self._next_look = time.monotonic() + LOOK_SECONDS
+
+    def _look_at_job(self) -> None:
+        """Find out why a job does not go on, as far as hosts are the reason: MPI would wait without a word."""
+        now, at = time.monotonic(), self.superstep()
+        if now > self._late_at:
+            self._late_at = math.inf
+            late = [host for host in self._links if len(self._met.get(host, [])) < len(self.elements_of(host))]
+            if late:
+                text = f"bsprun: note: after {_LATE_SECONDS:.0f} s, elements have not started on {', '.join(late)}\n"
+                self._text.write(2, text.encode(), "", then=lambda _: None)
+        if at != self._at[0]:
+            self._at = (at, now + _STILL_SECONDS)
+        elif now > self._at[1]:
+            self._at = (at, now + _STILL_SECONDS)
+            for link in self._fine():
+                if link.reached and not link.trying:
+                    link.trying = True
+                    link.say({"reach": self._places(link.reached)})
+
+    def _compare(self, link: DaemonLink, reached: dict[str, list[str]]) -> None:
+        """Note which hosts a host reaches.  One that it cannot reach twice in a row, during the job, ends it."""
+        before, link.reached, link.trying = link.reached, reached, False
+        for host, addresses in reached.items():
+            if before is not None and not addresses and not before[host]:
+                self._lose(link, f"can no longer connect to host {host} (a firewall?)")
 
     def _read(self, link: DaemonLink) -> None:
         assert link.process.stdout is not None
@@ -400,10 +438,10 @@ class Links:
                 link.behind = min(link.behind, time.monotonic() - clock)
             case {"wrong": text}:
                 link.wrong = text
-            case {"port": port}:
-                link.port = port
+            case {"ports": ports}:
+                link.ports = ports
             case {"reached": reached}:
-                link.reached = reached
+                self._compare(link, reached)
             case {"text": stream}:
                 self._text.write(
                     stream, data, link.host,

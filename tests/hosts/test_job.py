@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -212,6 +216,39 @@ def test_a_host_that_is_lost_ends_the_job(hosts: Cluster, script: Callable[[str]
     pids = "0-1" if which == "h1" else "4-5"
     assert said.startswith(f"bsprun: error: host {which} with processes {pids} ")
     assert len(said.splitlines()) == 1
+
+
+@pytest.mark.thorough
+def test_two_hosts_that_lose_each_other_end_the_job(hosts: Cluster, script: Callable[[str], str]) -> None:
+    job = under_way(hosts["h1"], "-p", "6", "--hosts", ALL, script(WAITING))
+    for one, other in (("h2", "h3"), ("h3", "h2")):
+        hosts[one].run(["ip", "route", "add", "blackhole", f"{hosts[other].address}/32"], check=True)
+    _, said = job.communicate(timeout=90)
+    for one, other in (("h2", "h3"), ("h3", "h2")):
+        hosts[one].run(["ip", "route", "del", "blackhole", f"{hosts[other].address}/32"], check=True)
+    assert job.returncode == 1
+    assert re.match(r"bsprun: error: host h(\d) with processes \d-\d can no longer connect to host h(?!\1)[23] ", said)
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.thorough
+def test_a_launcher_that_never_starts_elements_is_told(hosts: Cluster, script: Callable[[str], str]) -> None:
+    prted = shutil.which("prted", path=str(Path(sys.executable).parent))
+    if prted is None:
+        pytest.skip("needs Open MPI's launcher beside this interpreter")
+    (hosts.share / "waits").write_text("#!/bin/sh\nexec sleep 1000\n")
+    (hosts.share / "waits").chmod(0o755)
+    hosts["h3"].run(["mount", "--bind", str(hosts.share / "waits"), prted], check=True)
+    command = ["bsprun", "-p", "2", "--hosts", "h1,h3", script(RING)]
+    job = hosts["h1"].popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert job.stderr is not None
+    assert job.stderr.readline() == "bsprun: note: after 15 s, elements have not started on h1, h3\n"
+    bsprun = next(p for p in hosts["h1"].processes() if "--hosts" in p.cmdline())
+    bsprun.send_signal(signal.SIGINT)
+    _, said = job.communicate(timeout=60)
+    assert (job.returncode, said) == (130, "bsprun: interrupted\n")
+    assert left(hosts) == []
+    hosts["h3"].run(["umount", prted], check=True)
 
 
 @pytest.mark.parametrize("places", [ALL, "h2:2,h3:2"])  # with bsprun's own host, and without

@@ -119,6 +119,12 @@ def test_a_firewall_between_two_hosts(hosts: Cluster, changed: Host) -> None:
     broken(hosts, "cannot connect to host")
 
 
+def test_a_firewall_that_lets_only_some_ports_through(hosts: Cluster, changed: Host) -> None:
+    rule = ["ip", "rule", "add", "pref", "20", "ipproto", "tcp", "sport", "1024-32767", "blackhole"]
+    changed.run(rule, check=True)  # MPI takes ports from 1024 on
+    broken(hosts, "cannot connect to host")
+
+
 def test_no_sshd(hosts: Cluster, changed: Host) -> None:
     changed.run(["pkill", "sshd"], check=True)
     broken(hosts, "cannot be reached")
