@@ -105,7 +105,7 @@ class DaemonLink:
     def only_waits(self) -> bool:
         """Return whether the daemon is silent on a host that is alive: loaded, it gives the daemon no turn."""
         addresses = [address for _, address, _ in self.hello["addresses"]]
-        return self.silence.excuse() and host_answers(addresses, self.ports[0])
+        return self.silence.excuse() and bool(self.ports) and host_answers(addresses, self.ports[0])
 
     def complaint(self) -> str:
         """Return the last line that was written to standard error on the way there, since the daemon's hello."""
