@@ -276,6 +276,8 @@ def _check_company(parser: Parser, options: argparse.Namespace, program: list[st
     for name in ("abstract", "every_process", "sweep", "json"):
         if getattr(options, name) and not options.predict:
             parser.error(f"--{name.replace('_', '-')} goes with --predict")
+    if options.predict and options.show:
+        parser.error("--predict starts no command that --show could print: leave one of them out")
     if options.predict and options.check:
         parser.error("--predict computes nothing that --check could compare: leave one of them out")
     if options.trace_format != "bsp" and options.trace is None:
@@ -290,7 +292,8 @@ def _check_outputs(parser: Parser, options: argparse.Namespace, program: list[st
     """Exit with an error if what is recorded has no place; make the folder of profiles."""
     if options.profile is not None:
         try:
-            os.makedirs(options.profile, exist_ok=True)
+            if not options.show:
+                os.makedirs(options.profile, exist_ok=True)
         except OSError as error:
             parser.error(f"--profile '{options.profile}': cannot be made: {error.strerror}")
     for name in ("trace", "report"):

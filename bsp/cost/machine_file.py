@@ -6,9 +6,11 @@ The launcher reads them and passes the contents to the elements, so this module 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
 import socket
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -48,25 +50,32 @@ Profile = dict[str, Any]  # the checked contents of a machine file
 
 
 def cache() -> Path:
-    """Return the folder of measured machines: $BSP_MACHINES, or one in the user's cache folder."""
+    """Return the folder of measured machines: $BSP_MACHINES, or one in the user's cache folder.
+
+    Raises MachineError if there is neither.
+    """
     named = os.environ.get("BSP_MACHINES")
     if named:
         return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nonstop-bsp" / "machines"
+    given = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(given) if given else Path.home() / ".cache") / "nonstop-bsp" / "machines"
+    except RuntimeError:
+        raise MachineError("there is no home folder: set BSP_MACHINES to a folder for measured machines") from None
 
 
 def read(path: str | os.PathLike[str]) -> Profile:
     """Return the contents of a machine file.  Raises MachineError with what is wrong and what to do."""
     where = f"machine file '{os.fspath(path)}'"
     try:
-        text = Path(path).read_bytes().decode()
-        found = tomllib.loads(text)
+        text = Path(path).read_bytes().decode("utf-8-sig")  # editors may put a byte order mark first
+        found = json.loads(json.dumps(tomllib.loads(text), default=str))  # elements get it as JSON: dates as text
     except FileNotFoundError:
         ready = ", ".join(sorted(known.stem for known in READY_MADE.glob("*.toml")))
         raise MachineError(f"{where} does not exist; make one with `bsp probe -o`, or name one of: {ready}") from None
     except (OSError, UnicodeDecodeError) as wrong:
         raise MachineError(f"{where} cannot be read: {wrong}") from None
-    except tomllib.TOMLDecodeError as wrong:
+    except (tomllib.TOMLDecodeError, RecursionError) as wrong:
         raise MachineError(f"{where} is damaged: {wrong}; make a new one with `bsp probe -o`") from None
     return checked(found, where)
 
@@ -103,6 +112,8 @@ def checked(found: Mapping[str, Any], where: str) -> Profile:
         for name in ("host", "cpu", "mpiexec"):
             if not isinstance(measured.get(name), str):
                 raise MachineError(f"{where}: [measured] {name} = {measured.get(name)!r}; a text")
+        if not isinstance(measured.get("date", ""), str):
+            raise MachineError(f"{where}: [measured] date = {measured['date']!r}; a text")
     if "rates" in found:
         rates = _table(found, "rates", where)
         for name in RATES:
@@ -128,7 +139,7 @@ def checked(found: Mapping[str, Any], where: str) -> Profile:
             )
         blocks = level.get("blocks", [])
         sizes = [size for size, _ in blocks] if _pairs(blocks) else [0]
-        if sizes != sorted(set(sizes)) or not all(0 < number < float("inf") for pair in blocks for number in pair):
+        if sizes != sorted(set(sizes)) or not all(_is_rate(number) for pair in blocks for number in pair):
             raise MachineError(f"{place} blocks: pairs [bytes, g], both finite and above 0, by ascending size")
     return dict(found)
 
@@ -137,6 +148,10 @@ def _pairs(blocks: Any) -> bool:
     return isinstance(blocks, list) and all(
         isinstance(pair, list) and len(pair) == 2 and all(type(x) in (int, float) for x in pair) for pair in blocks
     )
+
+
+def _is_rate(value: Any) -> bool:
+    return type(value) in (int, float) and 0 < value <= sys.float_info.max
 
 
 def _is_count(value: Any) -> bool:
@@ -165,7 +180,7 @@ def _positive(table: Mapping[str, Any], name: str, place: str) -> None:
     if name not in table:
         raise MachineError(f"{place} {name} is missing")
     value = table[name]
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < float("inf"):
+    if not _is_rate(value):
         raise MachineError(f"{place} {name} = {value!r}; a number above 0")
 
 
@@ -213,10 +228,10 @@ def cache_name(elements: int, hosts: str = "") -> str:
 
 def matching(elements: int, mpiexec: str | None, hosts: str = "") -> Profile | None:
     """Return the cached profile of this host, or of hosts 'h1:4,h2:4', with this MPI and so many elements, or None."""
-    path = cache() / cache_name(elements, hosts)
-    if not path.exists():
-        return None
     try:
+        path = cache() / cache_name(elements, hosts)
+        if not os.path.exists(path):
+            return None
         profile = read(path)
     except MachineError:
         return None  # `bsp probe --list` shows what is wrong with it
@@ -247,9 +262,8 @@ def named(name: str) -> Profile:
     """
     if os.path.exists(name) or os.sep in name or name.endswith(".toml"):
         return read(name)
-    for folder in (READY_MADE, cache()):
-        if (folder / f"{name}.toml").exists():
-            return read(folder / f"{name}.toml")
+    if (READY_MADE / f"{name}.toml").exists():
+        return read(READY_MADE / f"{name}.toml")
     network, _, size = name.partition(":")
     if size:
         from bsp.cost.model import NETWORKS, on_network
@@ -259,7 +273,8 @@ def named(name: str) -> Profile:
                 f"--machine {name}: NETWORK:P with a network of {', '.join(NETWORKS)} and P of 1 or more"
             )
         return of_machine(on_network(network, int(size)))
-    return read(name)
+    kept = cache() / f"{name}.toml"
+    return read(kept if os.path.exists(kept) else name)
 
 
 def of_machine(machine: Machine) -> Profile:

@@ -60,6 +60,8 @@ def why_not_started(host: str, said: str, status: int | None, otherwise: str) ->
         return f"there is no {python} there: programs and Python must be installed at the same place on every host"
     if "ermission denied" in said:
         return f"ssh is refused ({said}): bsprun needs a login without a password (ssh-copy-id {host})"
+    if "Host key verification failed" in said:
+        return f"ssh does not trust it ({said}): its key is new here, or has changed; log in once by hand: ssh {host}"
     if "resolve" in said:
         return f"its name cannot be resolved ({said})"
     if "node configuration is not available" in said:

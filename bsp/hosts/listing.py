@@ -168,7 +168,7 @@ def is_here(name: str) -> bool:
         return True
     try:
         addresses = {found[4][0] for found in socket.getaddrinfo(name, None)}
-    except OSError:
+    except (OSError, UnicodeError):  # a part of more than 63 letters is no name
         return False
     own = {address.address for each in psutil.net_if_addrs().values() for address in each}
     return bool(addresses & own)

@@ -112,6 +112,7 @@ def test_everything_behind_the_script_is_the_scripts(line: str, own: str, progra
         ),
         ("--predict --clones 2 s.py", r"--predict is of a plain run: leave out --clones.*"),
         ("--predict --check s.py", r"--predict computes nothing that --check could compare: .*"),
+        ("--predict --show s.py", r"--predict starts no command that --show could print: .*"),
         ("--trace-format perfetto s.py", r"--trace-format perfetto goes with --trace FILE"),
         ("--every-process s.py", r"--every-process goes with --predict"),
         ("--reach ssh s.py", r"--reach 'ssh': it does not say where: .*'ssh \{host\}'"),
@@ -190,6 +191,11 @@ def test_show_gives_the_command_for_one_element_and_for_more(script: str, capsys
     two = shlex.split(shown("-p 4 -n 2 -m package.module -n 3", capsys))
     assert two[-4:] == ["-m", "package.module", "-n", "3"]
     assert re.search(r"\S*mpiexec .*-n 2 \S+ -m bsp\.command\.start ", " ".join(two))
+
+
+def test_show_makes_no_folder(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shown("-p 2 --profile profiles s.py", capsys)
+    assert not Path("profiles").exists()
 
 
 def test_blas_threads_are_one_unless_p_is_one_or_they_are_given(

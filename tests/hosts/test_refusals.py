@@ -125,6 +125,12 @@ def test_a_firewall_that_lets_only_some_ports_through(hosts: Cluster, changed: H
     broken(hosts, "cannot connect to host")
 
 
+def test_a_key_that_ssh_does_not_trust(hosts: Cluster) -> None:
+    reach = "ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -o UserKnownHostsFile=/dev/null {host}"
+    said = refused(hosts, "--reach", reach, "--hosts", "h1,h2")
+    assert "host h2: ssh does not trust it (Host key verification failed.): its key is new here" in said
+
+
 def test_no_sshd(hosts: Cluster, changed: Host) -> None:
     changed.run(["pkill", "sshd"], check=True)
     broken(hosts, "cannot be reached")

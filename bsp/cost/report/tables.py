@@ -115,18 +115,18 @@ def probe_text(profile: dict[str, Any]) -> str:
 
 
 def machines_text(known: Sequence[tuple[str, dict[str, Any] | Exception]]) -> str:
-    """Return the machines that `--machine` takes by name as text."""
+    """Return the machines that `--machine` takes by name as text; then what is wrong with files that are none."""
     table = _table("name", "kind", "p", "r, Gflop/s", "g", "L", "o", "when")
+    wrong = [str(found) for _, found in known if isinstance(found, Exception)]
     for name, found in known:
         if isinstance(found, Exception):
-            table.add_row(name, "damaged: see the file", *[""] * 6)
             continue
         machine = found["machine"]
         table.add_row(
             name, found["kind"], str(machine["p"]), f"{machine['r'] / 1e9:.3g}", f"{machine['g']:.3g}",
             f"{machine['L']:.3g}", f"{machine['o']:.3g}", found.get("measured", {}).get("date", "")[:10],
         )  # fmt: skip
-    return _rendered(table)
+    return "\n".join([_rendered(table, _WIDTH + max(len(name) for name, _ in known)), *wrong])
 
 
 def _table(*columns: str) -> Table:
@@ -138,7 +138,7 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _rendered(table: Table) -> str:
+def _rendered(table: Table, width: int = _WIDTH) -> str:
     out = io.StringIO()
-    Console(file=out, width=_WIDTH, force_terminal=False).print(table)
+    Console(file=out, width=width, force_terminal=False).print(table)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from pathlib import Path
@@ -75,6 +76,8 @@ def test_files_of_older_versions_lack_some_rates(tmp_path: Path) -> None:
         (("g = 4.0", "g = -4.0"), "[machine] g = -4.0; a number above 0"),
         (("g = 4.0", "g = 0"), "[machine] g = 0; a number above 0"),
         (("g = 4.0", 'g = "four"'), "[machine] g = 'four'; a number above 0"),
+        (("g = 4.0", f"g = 1{'0' * 400}"), "[machine] g = 1000"),
+        (("o = 100", "o = " + "[" * 9000), "is damaged: maximum recursion depth"),
         (("g = 4.0", "g = nan"), "[machine] g = nan; a number above 0"),
         (("L = 1e4", ""), "[machine] L is missing"),
         (("p = 2", "p = 2.5"), "[machine] p = 2.5; the number of elements, an integer of 1 or more"),
@@ -122,6 +125,40 @@ def test_what_is_wrong_is_said_with_file_and_place(tmp_path: Path, change: tuple
 def test_a_machine_refuses_a_number_that_none_has(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"Machine: {name} = "):
         Machine(**{name: value})
+
+
+def test_what_editors_make_of_a_file_does_no_harm(tmp_path: Path) -> None:
+    """A byte order mark, ends of lines as on Windows, and a date without quotes."""
+    measured = '\n[measured]\nhost = "h"\ncpu = "c"\nmpiexec = "m"\ndate = 2026-11-28T10:55:05Z\n'
+    text = GOOD.replace('"imagined"', '"measured"') + measured
+    (tmp_path / "m.toml").write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    found = read(tmp_path / "m.toml")
+    assert found["measured"]["date"].startswith("2026-11-28")
+    json.dumps(found)  # as elements are given it
+
+
+def test_without_a_home_folder_there_are_no_measured_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("BSP_MACHINES", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    assert machine_file.matching(2, None) is None
+    assert machine_file.named("gigabit")["name"] == "gigabit"
+    with pytest.raises(MachineError, match="there is no home folder: set BSP_MACHINES"):
+        machine_file.cache()
+
+
+def test_a_list_of_machines_says_what_is_wrong_with_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bsp.cost.probe.command import listing
+
+    monkeypatch.setenv("BSP_MACHINES", str(tmp_path))
+    write(tmp_path, GOOD, "a-machine-that-has-a-long-name.toml")
+    path = write(tmp_path, GOOD.replace("g = 4.0", "g = nan"))
+    lines = listing().splitlines()
+    assert lines[1].startswith("a-machine-that-has-a-long-name  imagined")
+    assert f"machine file '{path}': [machine] g = nan; a number above 0" in lines
 
 
 def test_a_missing_file_names_the_ready_made_ones(tmp_path: Path) -> None:

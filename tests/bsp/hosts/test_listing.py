@@ -104,3 +104,4 @@ def test_this_machine_is_known_by_its_names() -> None:
     assert is_here("localhost")
     assert is_here("127.0.0.1")
     assert not is_here("no-such-host.invalid")
+    assert not is_here("x" * 300)
