@@ -56,6 +56,14 @@ def test_bad_input(hosts: Cluster, words: list[str], said: str) -> None:
     assert said in refused(hosts, *words)
 
 
+def test_a_probe_of_hosts_asks_all_of_them_before_it_measures_one(hosts: Cluster) -> None:
+    environment = hosts.environment() | {"BSP_MACHINES": str(hosts.share / "machines")}
+    words = ["bsp", "probe", "--hosts", "h1,nowhere", "--seconds", "600"]
+    done = hosts["h1"].run(words, timeout=90, env=environment)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("bsp probe: error: host nowhere: its name cannot be resolved")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

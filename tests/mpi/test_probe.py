@@ -13,11 +13,13 @@ import pytest
 
 import bsp
 from bsp.cost.machine_file import RATES, read, to_machine
+from bsp.cost.probe import command
 from bsp.cost.probe.command import _profile, refused, to_toml
 from bsp.cost.probe.fit import fitted
 from bsp.cost.probe.program import PATTERNS, POINTS, SIZES, Measured, _inside_round
 from bsp.cost.report.tables import probe_text
 from bsp.cost.terms import TERMS
+from bsp.errors import MachineError
 
 BSP = os.path.join(os.path.dirname(sys.executable), "bsp")
 
@@ -137,6 +139,16 @@ def test_wrong_options_get_one_line(words: list[str]) -> None:
     done = subprocess.run([BSP, "probe", *words], capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
+
+
+def test_a_cache_that_cannot_be_written_is_told_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("BSP_MACHINES", str(tmp_path / "file"))
+    monkeypatch.setattr(command, "rates", lambda seconds: pytest.fail("measured"))
+    with pytest.raises(MachineError, match=r"cannot be written: .*; set BSP_MACHINES to a folder"):
+        command.probe(1, 1.0, None)
 
 
 def test_a_machine_file_has_every_term_of_each_fit(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from bsp.cost.probe.rates import rates
 from bsp.cost.report.tables import machines_text, probe_text
 from bsp.cost.terms import OF_LEVELS, OF_MACHINE, TERMS, Term
 from bsp.cost.units import counted, in_seconds
-from bsp.cost.whole_file import write_text
+from bsp.cost.whole_file import why_not, write_text
 from bsp.errors import MachineError
 from bsp.host import find_mpiexec, is_screen
 from bsp.hosts.listing import Host, from_option, in_words
@@ -80,6 +80,9 @@ def _probed(
     jobs : by the name of the level between the elements of the job, where they run.
     """
     began = perf_counter()
+    paths = [_kept(cache_name(elements, hosts))] + ([output] if output is not None else [])
+    if hosts:  # a host that cannot take part is told now, not after the others have been measured
+        bsp.run(_meet, nprocs=elements, elements=elements, hosts=hosts, reach=reach)
     with blas_limit(1):
         alone = rates(0.15)
     measured: dict[str, Measured] = {}
@@ -104,12 +107,10 @@ def _probed(
     tight = all(found.tight for found in measured.values())
     rounds = min(found.rounds for found in measured.values())
     profile["measured"] |= {"rounds": rounds, "tight": tight, "seconds": round(perf_counter() - began, 1)}
+    print(probe_text(profile))
     text = to_toml(profile)
-    paths = [cache() / cache_name(elements, hosts)] + ([output] if output is not None else [])
-    cache().mkdir(parents=True, exist_ok=True)
     for path in paths:
         write_text(text, path)
-    print(probe_text(profile))
     if not tight:
         name, width = max((fit.loosest for fit in fits.values()), key=lambda known: known[1])
         print(
@@ -117,6 +118,24 @@ def _probed(
         )
     print("written to " + " and ".join(str(path) for path in paths))
     return 0
+
+
+def _kept(name: str) -> str:
+    """Return the path of a file in the cache, whose folder is made.  Raises MachineError if it cannot be written."""
+    path = cache() / name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        wrong = why_not(path)
+    except OSError as error:
+        wrong = error.strerror or str(error)
+    if wrong:
+        raise MachineError(f"'{path}' cannot be written: {wrong}; set BSP_MACHINES to a folder for measured machines")
+    return str(path)
+
+
+def _meet(proc: bsp.Process) -> None:
+    """One superstep of all hosts."""
+    proc.allreduce(proc.pid)
 
 
 def refused(found: Measured, seconds: float) -> str | None:
