@@ -4,9 +4,9 @@ Each line along the transformed axis is brought to one process whole, and NumPy 
 stay in blocks.  A transform over several axes transforms one axis after the other.  All transforms are lazy.
 
 Cost of an axis of length n: 5 log2 n flops for each element; one total exchange, size/p words, if the axis is cut into
-blocks.  A single line has no other axis to distribute: from 2¹⁶ elements on all processes transform it together, in
-three total exchanges (see `long_lines`); a shorter one is brought to every process.  So is a line of longdouble, and
-one of less than p² elements: with a GatherWarning above 16 MB; GatherRefused if it has more than 2²² elements.
+blocks.  Lines of 2¹⁶ elements or more are transformed by all processes together, in three total exchanges, if there
+are at most p/2 of them (see `long_lines`).  A shorter single line is brought to every process.  So is one of
+longdouble, or of less than p² elements: with a GatherWarning above 16 MB; GatherRefused if it has more than 2²².
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import numpy as np
 
 from bsp.arrays import build
 from bsp.arrays.api.creation import asarray, of_indices
-from bsp.arrays.api.manipulation import moveaxis, reshape, roll
+from bsp.arrays.api.manipulation import moveaxis, roll
 from bsp.arrays.api.ufuncs import stored
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.errors import GatherRefused
 from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import Along, DType, Node, interned, kind_of
 from bsp.arrays.expressions.layout import Shape
-from bsp.arrays.fft.long_lines import along_line, is_dealt
+from bsp.arrays.fft.long_lines import along_lines, are_dealt
 from bsp.arrays.gathering import SILENT_BYTES, is_everywhere, warned
 from bsp.arrays.typing import ArrayLike, Device, DTypeLike, Norm
 
@@ -70,12 +70,12 @@ def _along(name: str, x: Any, n: int | None, axis: int, norm: str | None) -> Arr
     how = _transform(name, length, None if n is None else index(n), norm or "backward", array.dtype)
     node = moveaxis(array, axis, -1)._node
     outer = node.kind.shape[:-1]
-    if prod(outer) == 1 and not is_everywhere(array):
+    if not is_everywhere(array):
         times = (length if n is None else index(n)) if name in ("rfft", "ihfft") else how.length
-        if is_dealt(times, how.dtype):
-            found = along_line(name, reshape(array, (length,)), times, norm or "backward", how.dtype)
-            return moveaxis(reshape(found, (*outer, how.length)), -1, axis)
-        _check_line(name, array, how)
+        if are_dealt(prod(outer), times, how.dtype):
+            return moveaxis(along_lines(name, wrap(node), times, norm or "backward", how.dtype), -1, axis)
+        if prod(outer) == 1:
+            _check_line(name, array, how)
     op = interned(Along, how, (1,), (how.length,))
     return moveaxis(wrap(Node(op, (node,), kind_of((*outer, how.length), how.dtype))), -1, axis)
 

@@ -1,4 +1,4 @@
-"""One long line transformed by all processes, each of which holds a part of it.
+"""Few long lines transformed by all processes, each of which holds a part of each line.
 
 A line of n = a·b elements is a matrix of a rows.  Its columns are transformed and multiplied by powers of the n-th root
 of unity, then the rows are transformed; the transform of the line is the transposed result.  Each of the three changes
@@ -6,20 +6,22 @@ of layout is one total exchange (Bailey, FFTs in external or hierarchical memory
 efficient parallel FFT algorithm using the BSP model, 2001).  A length that has no two such factors is transformed by a
 convolution, at a length that has (Bluestein, 1970).
 
-Cost on p processes: 5 log2 n + 40 flops for each element; H = 6·n/p words, S = 3.  By convolution three times that of
-the power of two that is 2n - 1 or more.
+Cost on p processes: 5 log2 n + 40 flops for each element; H = 6·n/p words a line, S = 3. By convolution three times
+that of the power of two that is 2n - 1 or more.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from math import isqrt, log2, pi
 from typing import Any
 
 import numpy as np
 
+from bsp.arrays import build
 from bsp.arrays.api.creation import arange, of_indices, zeros
-from bsp.arrays.api.manipulation import concat, flip, reshape
+from bsp.arrays.api.manipulation import concat, flip, reshape, swapaxes
 from bsp.arrays.api.ufuncs import astype, conj, real
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.execution.world import world
@@ -30,50 +32,58 @@ _SWAPPED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 _TWIDDLE = 40  # operations for a root of unity, and the product with it
 
 
-def is_dealt(n: int, dtype: DType) -> bool:
-    """Return whether a line of n elements, whose transform has this dtype, is transformed by all processes."""
+def are_dealt(lines: int, n: int, dtype: DType) -> bool:
+    """Return whether lines of n elements, whose transforms have this dtype, are each transformed by all processes.
+
+    So they are if whole lines would leave half of the processes without work.
+    """
     p = world().nprocs
-    return n >= LEAST and p > 1 and p * p <= n and np.finfo(dtype).dtype.itemsize <= 8
+    return 0 < 2 * lines <= p and LEAST <= n >= p * p and np.finfo(dtype).dtype.itemsize <= 8
 
 
-def along_line(name: str, x: Array, n: int, norm: str, dtype: DType) -> Array:
-    """Return the transform of a vector, of NumPy's name, for n elements in the domain of time.  Lazy.
+def along_lines(name: str, x: Array, n: int, norm: str, dtype: DType) -> Array:
+    """Return the transforms along the last axis, of NumPy's name, for n elements in the domain of time.  Lazy.
 
     dtype : of the result.
     """
     if name == "hfft":
-        return along_line("irfft", conj(x), n, _SWAPPED[norm], dtype)
+        return along_lines("irfft", conj(x), n, _SWAPPED[norm], dtype)
     if name == "ihfft":
-        return conj(along_line("rfft", x, n, _SWAPPED[norm], dtype))
+        return conj(along_lines("rfft", x, n, _SWAPPED[norm], dtype))
     inner = np.result_type(dtype, np.complex64)
     half, inverse = n // 2 + 1, name in ("ifft", "irfft")
     if name == "irfft":
         x = _cut(x, half)
-        x = concat([x, conj(flip(x[1 : n - half + 1]))])
+        x = concat([x, conj(flip(x[..., 1 : n - half + 1], axis=-1))], axis=-1)
     found = _sums(_cut(x, n), 1 if inverse else -1, inner)
     factor = {"backward": 1 / n if inverse else 1.0, "ortho": 1 / np.sqrt(n), "forward": 1.0 if inverse else 1 / n}[
         norm
     ]
-    found = found[:half] if name == "rfft" else real(found) if name == "irfft" else found
+    found = found[..., :half] if name == "rfft" else real(found) if name == "irfft" else found
     return found if factor == 1 else found * dtype.type(factor)
 
 
 def _cut(x: Array, n: int) -> Array:
-    """Return the first n elements of a vector, filled with zeros."""
-    return x[:n] if x.shape[0] >= n else concat([x, zeros(n - x.shape[0], dtype=x.dtype)])
+    """Return the first n elements of lines, filled with zeros."""
+    *outer, length = x.shape
+    return x[..., :n] if length >= n else concat([x, zeros((*outer, n - length), dtype=x.dtype)], axis=-1)
 
 
 def _sums(x: Array, sign: int, dtype: DType) -> Array:
-    """Return the sums over j of x[j]·exp(sign·2πi·jk/n) for all k."""
-    n = x.shape[0]
+    """Return the sums over j of x[..., j]·exp(sign·2πi·jk/n) for all k."""
+    *outer, n = x.shape
     sides = _sides(n, world().nprocs)
     if sides is None:
         return astype(_convolved(x, sign), dtype)
     a, b = sides
-    matrix, columns = reshape(x, (a, b)), arange(b)[:, None]
-    node = _node(_columns(a, n, sign, dtype), (matrix.T._node, columns._node), (b, a), dtype)
-    node = _node(_rows(b, sign, dtype), (wrap(node).T._node,), (a, b), dtype)
-    return reshape(wrap(node).T, (n,))
+    columns = build.broadcast(arange(b)[:, None]._node, (*outer, b, 1))
+    found = _made(_columns(a, n, sign, dtype), [_turned(reshape(x, (*outer, a, b)))._node, columns], a, dtype)
+    found = _made(_rows(b, sign, dtype), [_turned(found)._node], b, dtype)
+    return reshape(_turned(found), (*outer, n))
+
+
+def _turned(x: Array) -> Array:
+    return swapaxes(x, -1, -2)
 
 
 def _sides(n: int, p: int) -> tuple[int, int] | None:
@@ -110,8 +120,10 @@ def _rows(length: int, sign: int, dtype: DType) -> Lines:
     return Lines(length, None, sign, dtype)
 
 
-def _node(how: Lines, args: tuple[Node, ...], shape: tuple[int, int], dtype: DType) -> Node:
-    return Node(interned(Along, how, (1,) * len(args), (shape[1],)), args, kind_of(shape, dtype))
+def _made(how: Lines, args: Sequence[Node], length: int, dtype: DType) -> Array:
+    """Return what a function of lines makes: lines of a length."""
+    op = interned(Along, how, (1,) * len(args), (length,))
+    return wrap(Node(op, tuple(args), kind_of((*args[0].kind.shape[:-1], length), dtype)))
 
 
 def roots(powers: np.ndarray, n: int, sign: int, dtype: DType) -> np.ndarray:
@@ -124,7 +136,7 @@ def roots(powers: np.ndarray, n: int, sign: int, dtype: DType) -> np.ndarray:
 
 def _convolved(x: Array, sign: int) -> Array:
     """Return the sums of `_sums` in double precision, by jk = (j² + k² - (k - j)²) / 2 as a convolution."""
-    n = x.shape[0]
+    n = x.shape[-1]
     length = 1 << (2 * n - 2).bit_length()
 
     def chirp(j: Any, sign: int) -> np.ndarray:
@@ -138,4 +150,4 @@ def _convolved(x: Array, sign: int) -> Array:
     both = _sums(_cut(x * own, length), -1, own.dtype) * _sums(
         of_indices(kernel, (length,), dtype=np.complex128), -1, own.dtype
     )
-    return _sums(both, 1, own.dtype)[:n] * own / length
+    return _sums(both, 1, own.dtype)[..., :n] * own / length

@@ -1,4 +1,4 @@
-"""One long line is transformed by all processes, in three exchanges, to NumPy's values, whatever its length."""
+"""Few long lines are transformed by all processes, in three exchanges, to NumPy's values, whatever their length."""
 
 from __future__ import annotations
 
@@ -65,6 +65,21 @@ def test_any_length_cut_or_filled(name: str, length: int, more: int, nprocs: int
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(long_lines, "LEAST", 8)
         close(bsp.run(main, nprocs=nprocs)[0], known, length)
+
+
+@pytest.mark.crossed
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("shape", [(2, 1 << 16), (65_537, 3), (2, 1 << 16, 2)])
+@pytest.mark.parametrize("nprocs", [4, 9, 10])
+def test_few_lines_along_any_axis(name: str, shape: tuple[int, ...], nprocs: int) -> None:
+    axis = int(np.argmax(shape))
+    x = line(int(np.prod(shape)), float if name in OF_REAL else complex).reshape(shape)
+    known = getattr(np.fft, name)(x, axis=axis)
+
+    def main(proc: bsp.Process) -> Any:
+        return getattr(ba.fft, name)(ba.array(x), axis=axis).compute()
+
+    close(bsp.run(main, nprocs=nprocs)[0], known, max(shape))
 
 
 @pytest.mark.parametrize("nprocs", [2, 4, 8])
