@@ -125,7 +125,7 @@ ba.roll(a)  # wrong
 ba.reshape(a, (2, 6), order="Z")  # wrong
 ba.concatenate(a, a)  # wrong
 ba.sin("0.5")  # wrong
-ba.sin(a, a)  # wrong
+ba.sin(a, a, a)  # wrong
 ba.add(a)  # wrong
 ba.sort(a, kind="fastest")  # wrong
 ba.where(a > 0, a)  # wrong
