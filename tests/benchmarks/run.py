@@ -27,7 +27,7 @@ import kernels
 import nonstop
 import nonstop_hosts
 import several_hosts
-import sparse
+import sparse_arrays
 
 import algorithms
 import arrays
@@ -168,7 +168,7 @@ PARTS: dict[str, tuple[str, Callable[[int], Iterable[Row]]]] = {
     "arrays": ("Arrays", lambda repeats: arrays.rows()),
     "kernels": ("Loops over elements", lambda repeats: kernels.rows()),
     "algorithms": ("Algorithms", lambda repeats: algorithms.rows()),
-    "sparse": ("Sparse arrays and graphs", lambda repeats: sparse.rows()),
+    "sparse": ("Sparse arrays and graphs", lambda repeats: sparse_arrays.rows()),
     "hosts": ("Several hosts", lambda repeats: several_hosts.rows()),
 }
 
