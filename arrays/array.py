@@ -1006,15 +1006,6 @@ class Array:
     def __deepcopy__(self, memo: dict[int, Any]) -> Array:
         return self.copy()
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> None:
-            """Raise AttributeError for a name that is missing; of one of NumPy's arrays it tells what to use."""
-            text = f"'Array' object has no attribute {name!r}"
-            if not name.startswith("_") and hasattr(np.ndarray, name):
-                text += f": x.compute().{name} is that of NumPy's array, on every process"
-            raise AttributeError(text)
-
     def __reduce__(self) -> Any:
         if world().as_numpy and not is_alone():
             return self.compute().__reduce__()
