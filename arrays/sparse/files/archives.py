@@ -36,86 +36,103 @@ def read_npz(path: PathLike, *, bounds: Sequence[int] | None = None) -> SparseAr
     Raises NoSuchFile, FileError, FormatError; PlanTooLarge, before any entry is read.
     """
     call = f"read_npz({os.fspath(path)!r})"
-    here = world()
-
-    def opened() -> tuple[str, tuple[int, ...], int, str]:
-        with _archive(path) as archive:
-            names = archive.namelist()
-            if "format.npy" not in names or "shape.npy" not in names:
-                raise ValueError(f"this is no sparse matrix of scipy: it has {', '.join(sorted(names))}")
-            word = _read(archive, "format").item()
-            form = word.decode() if isinstance(word, bytes) else str(word)
-            if form not in ("csr", "csc", "coo"):
-                raise ValueError(f"a matrix in the format {form!r}: csr, csc or coo")
-            lengths = _read(archive, "shape")
-            if lengths.dtype.kind not in "iu" or lengths.ndim != 1 or not len(lengths) or lengths.min() < 0:
-                raise ValueError(f"its member shape is {lengths}: one length or more, from 0")
-            shape = tuple(int(each) for each in lengths)
-            if len(shape) != 2 and form != "coo" and (len(shape), form) != (1, "csr"):
-                raise ValueError(f"an array with {len(shape)} axes as {form}; a matrix has 2")
-            given, dtype = _member(archive, "data")
-            if len(given) != 1:
-                raise ValueError(f"its member data has the shape {given}; it is a vector")
-            _check_indices(archive, form, shape, given[0])
-            if wrong := misfit(dtype):
-                raise ValueError(f"its member data: {wrong}")
-            return form, shape, given[0], _HELD.native(dtype).str
-
-    form, shape, count, kind = same_everywhere(call, agreed(call, opened))
+    form, shape, count, kind = same_everywhere(call, agreed(call, lambda: _header(path)))
     matrix = len(shape) == 2
     check_fits(call, shape[form == "csc"] if matrix else 0, count, np.dtype(kind))
-    low, high = (count * k // here.nprocs for k in (here.pid, here.pid + 1))
     if form == "coo" or not matrix:
-        found: list[np.ndarray] = []
-
-        def entries() -> None:
-            with _archive(path) as archive:
-                if form == "csr":
-                    found.append(_read(archive, "indices", low, high))
-                elif matrix and "row.npy" in archive.namelist():
-                    found.extend(_read(archive, name, low, high) for name in ("row", "col"))
-                else:
-                    found.extend(_read_coords(archive, len(shape), count, low, high))
-                for axis, (each, length) in enumerate(zip(found, shape, strict=True)):
-                    if each.size and not 0 <= each.min() <= each.max() < length:
-                        raise ValueError(f"it has an index along axis {axis} that is none of 0 to {length - 1}")
-                found.append(_read(archive, "data", low, high))
-
-        agreed(call, entries)
+        found = _entries(call, path, form, shape, count)
         if not matrix:
             return from_coo(found[:-1], found[-1], shape=shape)
         return from_coo(found[0], found[1], found[2], (shape[0], shape[1]), bounds=bounds)
-    stored = shape if form == "csr" else shape[::-1]
+    rows, columns = shape if form == "csr" else shape[::-1]
     if bounds is None:
-        low, high = even(stored[0], here.nprocs)[here.pid : here.pid + 2]
-        weights: list[np.ndarray] = []
-
-        def lengths() -> None:
-            with _archive(path) as archive:
-                weights.append(np.diff(_ascending(_read(archive, "indptr", low, high + 1))) + 1.0)
-
-        agreed(call, lengths)
-        limits = cut_by_weight(here, low, weights[0], stored[0])
+        limits = _balanced(call, path, rows)
     else:
-        limits = limits_of(bounds, stored[0], here.nprocs)
-    low, high = limits[here.pid : here.pid + 2]
-    own: list[Any] = []
+        limits = limits_of(bounds, rows, world().nprocs)
+    own = _rows(call, path, limits, (rows, columns), count)
+    whole = of_rows(own, limits, columns_like(limits, (rows, columns)))
+    return whole if form == "csr" else whole.T
 
-    def rows() -> None:
+
+def _header(path: PathLike) -> tuple[str, tuple[int, ...], int, str]:
+    """Return the format, the shape, the number of entries and their dtype.  Raises ValueError for other archives."""
+    with _archive(path) as archive:
+        names = archive.namelist()
+        if "format.npy" not in names or "shape.npy" not in names:
+            raise ValueError(f"this is no sparse matrix of scipy: it has {', '.join(sorted(names))}")
+        word = _read(archive, "format").item()
+        form = word.decode() if isinstance(word, bytes) else str(word)
+        if form not in ("csr", "csc", "coo"):
+            raise ValueError(f"a matrix in the format {form!r}: csr, csc or coo")
+        lengths = _read(archive, "shape")
+        if lengths.dtype.kind not in "iu" or lengths.ndim != 1 or not len(lengths) or lengths.min() < 0:
+            raise ValueError(f"its member shape is {lengths}: one length or more, from 0")
+        shape = tuple(int(each) for each in lengths)
+        if len(shape) != 2 and form != "coo" and (len(shape), form) != (1, "csr"):
+            raise ValueError(f"an array with {len(shape)} axes as {form}; a matrix has 2")
+        given, dtype = _member(archive, "data")
+        if len(given) != 1:
+            raise ValueError(f"its member data has the shape {given}; it is a vector")
+        _check_indices(archive, form, shape, given[0])
+        if wrong := misfit(dtype):
+            raise ValueError(f"its member data: {wrong}")
+        return form, shape, given[0], _HELD.native(dtype).str
+
+
+def _entries(call: str, path: PathLike, form: str, shape: tuple[int, ...], count: int) -> list[np.ndarray]:
+    """Return this process's share of the entries: their indices along each axis, and values.  Collective."""
+    here, found = world(), list[np.ndarray]()
+    low, high = (count * k // here.nprocs for k in (here.pid, here.pid + 1))
+
+    def read() -> None:
+        with _archive(path) as archive:
+            if form == "csr":
+                found.append(_read(archive, "indices", low, high))
+            elif len(shape) == 2 and "row.npy" in archive.namelist():
+                found.extend(_read(archive, name, low, high) for name in ("row", "col"))
+            else:
+                found.extend(_read_coords(archive, len(shape), count, low, high))
+            for axis, (each, length) in enumerate(zip(found, shape, strict=True)):
+                if each.size and not 0 <= each.min() <= each.max() < length:
+                    raise ValueError(f"it has an index along axis {axis} that is none of 0 to {length - 1}")
+            found.append(_read(archive, "data", low, high))
+
+    agreed(call, read)
+    return found
+
+
+def _balanced(call: str, path: PathLike, rows: int) -> tuple[int, ...]:
+    """Return where the rows of each process begin, so that all have about as many entries.  Collective."""
+    here, weights = world(), list[np.ndarray]()
+    low, high = even(rows, here.nprocs)[here.pid : here.pid + 2]
+
+    def read() -> None:
+        with _archive(path) as archive:
+            weights.append(np.diff(_ascending(_read(archive, "indptr", low, high + 1))) + 1.0)
+
+    agreed(call, read)
+    return cut_by_weight(here, low, weights[0], rows)
+
+
+def _rows(call: str, path: PathLike, limits: tuple[int, ...], shape: tuple[int, int], count: int) -> Any:
+    """Return this process's rows of a matrix of so many entries in CSR.  Collective."""
+    here, found = world(), list[Any]()
+    low, high = limits[here.pid : here.pid + 2]
+
+    def read() -> None:
         with _archive(path) as archive:
             indptr = _ascending(_read(archive, "indptr", low, high + 1))
             if indptr[-1] > count:
-                raise ValueError(f"its member indptr does not fit {stored[0]} rows and {count} entries")
+                raise ValueError(f"its member indptr does not fit {shape[0]} rows and {count} entries")
             first, last = int(indptr[0]), int(indptr[-1])
             indices, data = (_read(archive, name, first, last) for name in ("indices", "data"))
         parts = (data, indices, indptr - first)
-        part = scipy.sparse.csr_array(parts, (high - low, stored[1]), copy=True)  # to be sorted; they are read-only
+        part = scipy.sparse.csr_array(parts, (high - low, shape[1]), copy=True)  # to be sorted; they are read-only
         part.check_format(full_check=True)
-        own.append(part)
+        found.append(part)
 
-    agreed(call, rows)
-    whole = of_rows(own[0], limits, columns_like(limits, (stored[0], stored[1])))
-    return whole if form == "csr" else whole.T
+    agreed(call, read)
+    return found[0]
 
 
 def _check_indices(archive: zipfile.ZipFile, form: str, shape: tuple[int, ...], count: int) -> None:
