@@ -108,7 +108,7 @@ class Plan:
 
     @cached_property
     def ended(self) -> dict[int, list[Value]]:
-        """By stage: the results of other stages that nothing needs after it, neither a later stage nor an exchange.
+        """The results, by stage, of other stages that nothing needs after it, neither a later stage nor an exchange.
 
         What an exchange sends at the end of a superstep is read in a later one.
         """

@@ -1,4 +1,4 @@
-"""What callers give, checked: element types, coordinates of entries, and positions or masks along an axis."""
+"""Checks of what callers give: element types, coordinates of entries, and positions or masks along an axis."""
 
 from __future__ import annotations
 

@@ -240,7 +240,7 @@ def test_a_handle_goes_nowhere_else(session: bsp.Session) -> None:
 
 
 def test_a_process_of_a_session_may_start_one_of_its_own(session: bsp.Session) -> None:
-    """Of one element, too, which MPI does not start: in the environment is the number of the rank that starts it."""
+    """Also one of one element, which MPI does not start: the environment has the number of the rank that starts it."""
 
     def sum_of_three(proc: bsp.Process) -> list[int]:
         with bsp.Session(3, 1) as inner:
@@ -250,7 +250,7 @@ def test_a_process_of_a_session_may_start_one_of_its_own(session: bsp.Session) -
 
 
 def test_a_forked_child_is_refused_and_harms_nothing(session: bsp.Session) -> None:
-    """Its calls would take the answers to the calls of the process that has made the session."""
+    """A forked child would take the answers to the calls of the process that has made the session."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

@@ -153,7 +153,7 @@ def _facts(table: Table, columns: Sequence[int], kept: Kept) -> list[CodingFacts
 
 
 class _LookedAt:
-    """What is known of a column after some chunks."""
+    """Facts of a column, gathered chunk by chunk."""
 
     def __init__(self, levels: Sequence[str] | None) -> None:
         self._missing, self._first, self._rows = 0, -1, 0

@@ -125,7 +125,7 @@ def spelt(found: Columns) -> list[Spelt]:
 
 
 class _NumberColumn:
-    """What is known of a column of numbers after some chunks."""
+    """Facts of a column of numbers, gathered chunk by chunk."""
 
     def __init__(self) -> None:
         self._rows = self._present = 0
