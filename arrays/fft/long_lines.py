@@ -56,11 +56,9 @@ def along_lines(name: str, x: Array, n: int, norm: str, dtype: DType) -> Array:
         x = _cut(x, half)
         x = concat([x, conj(flip(x[..., 1 : n - half + 1], axis=-1))], axis=-1)
     found = _sums(_cut(x, n), 1 if inverse else -1, inner)
-    factor = {"backward": 1 / n if inverse else 1.0, "ortho": 1 / np.sqrt(n), "forward": 1.0 if inverse else 1 / n}[
-        norm
-    ]
+    scaled = {"backward": inverse, "ortho": True, "forward": not inverse}[norm]
     found = found[..., :half] if name == "rfft" else real(found) if name == "irfft" else found
-    return found if factor == 1 else found * dtype.type(factor)
+    return found * dtype.type(1 / (np.sqrt(n) if norm == "ortho" else n)) if scaled else found
 
 
 def _cut(x: Array, n: int) -> Array:
@@ -86,6 +84,7 @@ def _turned(x: Array) -> Array:
     return swapaxes(x, -1, -2)
 
 
+@lru_cache(maxsize=256)
 def _sides(n: int, p: int) -> tuple[int, int] | None:
     """Return the factors of n, of p or more each, that are next to each other; None if there are none."""
     return next(((a, n // a) for a in range(isqrt(n), p - 1, -1) if n % a == 0), None)
