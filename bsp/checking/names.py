@@ -336,6 +336,15 @@ def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
         yield part.body
 
 
+def _is_whole(key: ast.expr) -> bool:
+    """Return whether a key selects all elements: `[:]`, `[...]`, `[:, :]`."""
+    if isinstance(key, ast.Tuple):
+        return all(map(_is_whole, key.elts))
+    if isinstance(key, ast.Slice):
+        return key.lower is None and key.upper is None and key.step is None
+    return isinstance(key, ast.Constant) and key.value is ...
+
+
 class _Reads:
     """Names that statements read before they write them, collected in order of execution.
 
@@ -508,16 +517,33 @@ class _Reads:
                 self.read(target.slice, written)
             if not isinstance(target.value, ast.Name):
                 self.read(target.value, written)
+            elif isinstance(target, ast.Subscript) and _is_whole(target.slice):  # none of its old values is left
+                self._name(target.value.id, target.lineno, written)
 
     def _call(self, node: ast.Call, written: set[str]) -> None:
-        """Record a call that is a statement: `history.append(x)` changes `history`, and does not surely read it."""
+        """Record a call that is a statement: `history.append(x)` changes `history`, and does not surely read it.
+
+        Its object and its `out` may be filled by it, as in `work.fill(0)`.
+        """
         if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
             self._changed(node.func.value, node.lineno)
-            self.exposed.setdefault(node.func.value.id, node.lineno)
-            for child in (*node.args, *node.keywords):
-                self.read(child, written)
+            self._filled(node.func.value, written)
         else:
-            self.read(node, written)
+            self.read(node.func, written)
+        for argument in node.args:
+            self.read(argument, written)
+        for keyword in node.keywords:
+            if keyword.arg == "out" and isinstance(keyword.value, ast.Name):
+                self._changed(keyword.value, node.lineno)
+                self._filled(keyword.value, written)
+            else:
+                self.read(keyword.value, written)
+
+    def _filled(self, name: ast.Name, written: set[str]) -> None:
+        """Record that an object may be written as a whole: what reads it next may need no older value."""
+        with self._perhaps():
+            self._load(name.id, name.lineno, written)
+        self.stored.add(name.id)
 
     def _changed(self, node: ast.expr, line: int) -> None:
         """Record that the object behind an expression such as `a.b[i]` is changed: the name is `a`."""

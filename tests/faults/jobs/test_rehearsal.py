@@ -316,7 +316,7 @@ RIGHT = {
         @lru_cache
         def square(k):
             return k * k
-        proc, state, room, known, log, table = bsp.process(), bsp.State(x=1.0), np.empty(3), {}, [], None
+        proc, state, room, known, log, table = bsp.process(), bsp.State(x=1.0), np.zeros(3), {}, [], None
         began = time.perf_counter()
         for k in proc.rounds(6, state):
             if table is None:
@@ -333,6 +333,19 @@ RIGHT = {
             proc.sync()
             if proc.pid == 0:
                 print(total)
+        """,
+    "work arrays that each round fills before it adds to them": """
+        proc, state = bsp.process(), bsp.State(x=1.0)
+        a, b, c = np.zeros(3), np.zeros(3), np.zeros((3, 3))
+        for k in proc.rounds(6, state):
+            a[...] = k
+            b.fill(k)
+            np.outer(a, b, out=c)
+            a += state.x
+            b += a
+            c += b
+            state.x = proc.allreduce(c.sum()) / 100
+            print(state.x)
         """,
     "inner loops, a break, and a loop behind it": """
         proc, state = bsp.process(), bsp.State(x=64.0, k=0)
