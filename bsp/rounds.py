@@ -19,7 +19,9 @@ class State(SimpleNamespace):
 
     Given to `proc.rounds`, it is what a clone that takes over receives, together with coarrays, `proc.rng` and the
     inbox: everything else that a round needs of the last one must be an attribute of it.  The values must be picklable
-    (CannotMove).
+    (CannotMove).  An object that stands here from the loop's entry on stays the same object in such a clone, so other
+    variables may refer to it: lists, dictionaries, sets, arrays of numbers that are not slices, NumPy's generators, and
+    objects of classes without `__reduce__` and `__getnewargs__`.
     """
 
 
@@ -39,6 +41,7 @@ def rounds(task: Task, times: int, state: State | None) -> Iterator[int]:
         while True:
             if recovery is not None:
                 place.final = place.round >= times
+                place.look()
                 task.stand(place)  # may change place.round and place.final
             if place.round >= times or place.final:
                 break
@@ -50,4 +53,5 @@ def rounds(task: Task, times: int, state: State | None) -> Iterator[int]:
         task.round = None
         if recovery is not None and not place.final and task.running and left_in_order(sys._getframe(1)):
             place.round, place.final, place.entry, place.left = place.round + 1, True, False, True
+            place.look()
             task.stand(place)

@@ -69,12 +69,33 @@ def fingerprint(value: Any, named: Callable[[Any], Any]) -> bytes | None:
 NOTHING = fingerprint(None, lambda value: None)  # of None, a usual value of names before the first round
 
 
-def naming(task: Task, place: LoopPosition | None) -> Callable[[Any], Any]:
+@dataclass(frozen=True)
+class AtEntry:
+    """The objects that stood in a State at a loop's entry, by name, and their fingerprints there."""
+
+    values: dict[str, Any]
+    digests: dict[str, bytes | None]
+
+    def now(self, place: LoopPosition) -> dict[str, bytes | None]:
+        """Return the fingerprints to compare them by; those that still stand there move along, and keep theirs."""
+        return {
+            name: self.digests[name] if name in place.own else fingerprint(value, lambda part: None)
+            for name, value in self.values.items()
+        }
+
+
+def at_entry(place: LoopPosition) -> AtEntry:
+    """Return the objects that stand in the State of a process at a loop's entry."""
+    return AtEntry(place.own, {name: fingerprint(value, lambda part: None) for name, value in place.own.items()})
+
+
+def naming(task: Task, place: LoopPosition | None, stood: AtEntry | None = None) -> Callable[[Any], Any]:
     """Return a pickle `persistent_id` that names what a newcomer is given or has, so that it is not compared.
 
-    These are coarrays and views of their memory, handles, the generator and the State.
+    These are coarrays, handles, the generator, the State, what stands there since the loop's entry, and views of arrays
+    among these.
     """
-    memory = [
+    memory: list[tuple[Any, ...]] = [
         (*_extent(coarray.local), context.id, index)
         for context in task.contexts.values()
         for index, coarray in enumerate(context.coarrays)
@@ -82,19 +103,26 @@ def naming(task: Task, place: LoopPosition | None) -> Callable[[Any], Any]:
     ]
     rng = task.handle.__dict__.get("rng") if task.handle is not None else None
     state = place.state if place is not None else None
+    own: dict[int, Any] = {}
+    if place is not None and stood is not None:
+        for name, digest in stood.now(place).items():
+            value = stood.values[name]
+            own.setdefault(id(value), ("stood", digest))
+            if type(value) is np.ndarray and value.nbytes:
+                memory.append((*_extent(value), "stood", digest))
 
     def named(value: Any) -> Any:
         """Return what replaces a value in a comparison: a view's place in a coarray, or a kind; None: compare it."""
         if isinstance(value, np.ndarray) and value.nbytes and not value.dtype.hasobject:
             low, high = _extent(value)
-            for first, last, context, index in memory:
+            for first, last, *where in memory:
                 if first <= low and high <= last:
-                    return "memory", context, index, low - first, value.shape, value.strides, value.dtype.str
+                    return "memory", *where, low - first, value.shape, value.strides, value.dtype.str
         elif isinstance(value, Coarray | Process):
             return type(value).__name__
         elif value is not None and (value is rng or value is state):
             return "moves along"
-        return None
+        return own.get(id(value))
 
     return named
 
@@ -122,14 +150,14 @@ def values_of(frame: FrameType) -> dict[str, Any]:
 
 
 def fingerprints(
-    task: Task, place: LoopPosition | None, names: frozenset[str] | None, frame: FrameType
+    task: Task, place: LoopPosition, stood: AtEntry, names: frozenset[str] | None, frame: FrameType
 ) -> dict[str, bytes]:
     """Return the fingerprints of the names that are visible in a loop's frame.
 
     names : only these; None: all of them, their attributes, the names in outer frames, and those of the user's modules.
     Values that cannot be compared are left out.  Cost: pickles every value.
     """
-    named = naming(task, place)
+    named = naming(task, place, stood)
     found: dict[str, bytes] = {}
 
     def note(name: str, value: Any) -> None:

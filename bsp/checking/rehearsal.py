@@ -27,7 +27,7 @@ from collections.abc import Callable, Container, Sequence
 from types import FrameType
 from typing import Any
 
-from bsp.checking.names import NOTHING, Uses, changes, fingerprints, user_frames, uses, values_of
+from bsp.checking.names import NOTHING, AtEntry, Uses, at_entry, changes, fingerprints, user_frames, uses, values_of
 from bsp.checking.record import AGAIN, END, ENTRY, KEPT, MOST_LOOPS, RECORD, Key, LoopHead, Record, draw, listed
 from bsp.engine.task import Task
 from bsp.errors import BspError, CannotMove, Undeclared
@@ -47,6 +47,7 @@ class Rehearsal:
         self._record = record
         self._known = known
         self._uses: dict[tuple[int, int], tuple[Any, Uses]] = {}  # by (loop, pid): the code of the loop's frame
+        self._stood: dict[tuple[int, int], AtEntry] = {}  # by (loop, pid)
         self._chance: dict[int, random.Random] = {}  # by loop: draws the head that is kept
         self._calls: dict[int, tuple[tuple[int, ...], int]] = {}  # last call of `once`, by pid: place, count there
 
@@ -119,10 +120,13 @@ class Rehearsal:
         code, used = self._uses[loop, pid]
         place = task.place
         assert place is not None
+        if which == ENTRY:
+            self._stood[loop, pid] = at_entry(place)
+        stood = self._stood[loop, pid]
         if self._name == RECORD:
-            self._record.variables[key] = fingerprints(task, place, used.sure | used.sure_behind, frame)
+            self._record.variables[key] = fingerprints(task, place, stood, used.sure | used.sure_behind, frame)
             return
-        now = self._record.variables[key] = fingerprints(task, place, None, frame)
+        now = self._record.variables[key] = fingerprints(task, place, stood, None, frame)
         if which == ENTRY:
             return
         before = self._record.variables.get((loop, ENTRY, pid), {})

@@ -7,8 +7,10 @@ its processes have reached it: there the state of the processes can be captured,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+
+from bsp.values.identity import keeps_identity
 
 if TYPE_CHECKING:
     from bsp.engine.task import Task
@@ -25,6 +27,15 @@ class LoopPosition:
     final: bool  # the loop has ended, or been left
     entry: bool  # this is the first head of the loop
     left: bool = False  # by break or return, or at the end of a function: what follows depends on where
+    own: dict[str, Any] = field(default_factory=dict)  # the objects that have stood in `state` since the entry, by name
+
+    def look(self) -> None:
+        """Update `own` at a head: at the entry every object stands there, later those that have not been replaced."""
+        values = {} if self.state is None else vars(self.state)
+        if self.entry:
+            self.own = {name: value for name, value in values.items() if keeps_identity(value)}
+        else:
+            self.own = {name: value for name, value in self.own.items() if values.get(name) is value}
 
 
 class Recovery(Protocol):

@@ -51,15 +51,21 @@ def is_alone() -> bool:
     return _alone
 
 
-def pickled(value: Any, persistent: Callable[[Any], Any] | None = None) -> bytes:
+def pickled(
+    value: Any, persistent: Callable[[Any], Any] | None = None, reduced: Callable[[Any], Any] | None = None
+) -> bytes:
     """Return the canonical pickle of a value.
 
     persistent : as pickle's persistent_id: returns an identifier to write instead of an object, or None.
+    reduced : as pickle's reducer_override.
     """
     if persistent is None and type(value) in _PLAIN:
         return pickle.dumps(value, 5)
     out = io.BytesIO()
-    _Canonical(out, persistent).dump(value)
+    pickler = _Canonical(out, persistent)
+    if reduced is not None:
+        pickler.reducer_override = reduced
+    pickler.dump(value)
     return out.getvalue()
 
 

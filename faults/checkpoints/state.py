@@ -5,6 +5,9 @@ text.  Equal states are equal bytes, so clones can compare theirs.  Coarrays and
 names, not copied: the process that receives the state (the newcomer) has its own.  Arrays of numbers are kept beside
 the pickle in NumPy's npy format, so that the pickle is small and the arrays can be read without it.  An array that lies
 in the memory of another, as a slice does, lies there in the newcomer, too: what is written to one shows in both.
+
+An object that has stood in the State since the loop's entry is not made again: the newcomer's own one is filled, to
+which other variables of the newcomer refer (`bsp.values.identity`).
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from bsp.processes import Process
 from bsp.rounds import State
 from bsp.source import NOWHERE
 from bsp.values.canonical import alone, pickled
+from bsp.values.identity import Own, reduced
 from bsp.world import handle
 
 Named = Callable[[Any], Any]  # a `persistent_id` of pickle: the name of an object, or None to pickle it
@@ -76,11 +80,22 @@ def capture(task: Task, place: LoopPosition, into: Segment | None = None) -> Pac
     rest = (task._next_context, task.loops, streams, text)
     # two pickles: `restore` must have made the coarrays of the first before it loads the second, which names them;
     # `beside` is one for both, so an array in both is kept once
-    beside = _Beside(task, values or {}, into)
+    beside = _Beside(task, place, into)
+    own = {id(value): Own(name) for name, value in place.own.items()}
+
+    def persistent(value: Any) -> Any:
+        """Return the reference to what the newcomer has of its own, or to an array beside the pickle."""
+        return ("own", value.name) if type(value) is Own else named(value) or beside(value)
+
+    def filled(value: Any) -> Any:
+        """Return how to fill the newcomer's object, for one that it has of its own."""
+        known = own.get(id(value))
+        return NotImplemented if known is None else reduced(value, known)
+
     with task.as_main(), alone():
         try:
-            parts = pickled(memory, beside), pickled((values, rest), lambda value: named(value) or beside(value))
-            return Packed(pickle.dumps((*parts, beside.views()), 5), *beside.found())
+            parts = pickled(memory, beside), pickled((values, rest), persistent, filled)
+            return Packed(pickle.dumps((*parts, beside.views(), beside.own()), 5), *beside.found())
         except MemoryError:
             raise
         except Exception as wrong:  # noqa: BLE001 - whatever the pickling of a user's object raises
@@ -135,9 +150,11 @@ class _Beside:
     An array that occurs several times is kept once.  Arrays that npy cannot hold stay in the pickle.
     """
 
-    def __init__(self, task: Task, values: dict[str, Any], into: Segment | None) -> None:
+    def __init__(self, task: Task, place: LoopPosition, into: Segment | None) -> None:
         """Prepare names: attributes of the State by theirs, coarrays by context and index; other arrays get numbers."""
         self._into = into
+        self._own = place.own
+        values = vars(place.state or State())
         self._names = {id(value): f"state.{name}" for name, value in values.items() if name.isidentifier()}
         for context in task.contexts.values():
             for index, coarray in enumerate(context.coarrays):
@@ -166,18 +183,26 @@ class _Beside:
         The list has numbers only, and depends on how arrays lie to each other, not where: equal in all clones.
         """
         placed = []
+        filled = {position for _, position in self.own()}  # other arrays lie in them, as they are alone in their memory
         for array in self._arrays:
             position = self._positions[id(array)]
             if position is not None and array.nbytes:
                 low, high = byte_bounds(array)
-                placed.append((low, -high, not array.flags.forc, position, array))
+                placed.append((low, -high, position not in filled, not array.flags.forc, position, array))
         views, begin, end, owner = [], 0, 0, 0
-        for low, high, gaps, position, array in sorted(placed, key=lambda each: each[:4]):
+        for low, high, _, gaps, position, array in sorted(placed, key=lambda each: each[:5]):
             if low < end and -high <= end:
                 views.append((position, owner, array.__array_interface__["data"][0] - begin, array.strides))
             elif not gaps:
                 begin, end, owner = low, -high, position
         return sorted(views)
+
+    def own(self) -> list[tuple[str, int | None]]:
+        """Return the names of objects that the newcomer fills, each with the position of its content if it is an array.
+
+        There is no position if it is no array, or the memory of a coarray.
+        """
+        return [(name, self._positions.get(id(value))) for name, value in self._own.items()]
 
     def found(self) -> tuple[tuple[str, ...], tuple[bytearray | SegmentPiece, ...]]:
         """Return the names and the bytes of all arrays taken out, in order of position."""
@@ -227,10 +252,11 @@ def _parts(path: str, value: Any) -> dict[str, Any]:
 
 def restore(task: Task, place: LoopPosition, data: Packed) -> None:
     """Give a process that has reached a head the state in `data`: coarrays, State, inbox, generators and text."""
-    memory, rest, views = pickle.loads(data.pickle)
-    arrays = _Arrays(data.arrays, views)
+    memory, rest, views, own = pickle.loads(data.pickle)
+    place.own = {name: place.own[name] for name, _ in own}
+    arrays = _Arrays(data.arrays, views, {at: place.own[name] for name, at in own if at is not None})
     with task.as_main(), alone():
-        _restore(task, place, _Named(io.BytesIO(memory), task, arrays), _Named(io.BytesIO(rest), task, arrays))
+        _restore(task, place, *(_Named(io.BytesIO(part), task, place.own, arrays) for part in (memory, rest)))
 
 
 def _restore(task: Task, place: LoopPosition, memory: _Named, rest: _Named) -> None:
@@ -284,10 +310,16 @@ def _coarray(
 
 
 class _Arrays:
-    """The arrays beside a pickle, by position; each is decoded when it is first needed, and then shared."""
+    """The arrays beside a pickle, by position; each is decoded when it is first needed, and then shared.
 
-    def __init__(self, data: Sequence[Any], views: Sequence[tuple[int, int, int, tuple[int, ...]]]) -> None:
+    own : arrays that the newcomer has of its own; they are filled.
+    """
+
+    def __init__(
+        self, data: Sequence[Any], views: Sequence[tuple[int, int, int, tuple[int, ...]]], own: dict[int, np.ndarray]
+    ) -> None:
         self._data = data
+        self._own = own
         self._views = {each[0]: each[1:] for each in views}
         self._made: dict[int, np.ndarray] = {}
         self._memory: dict[int, np.ndarray] = {}  # as bytes, of each array in whose memory others lie
@@ -295,13 +327,25 @@ class _Arrays:
     def __call__(self, position: int, writeable: bool) -> np.ndarray:
         """Return the array at a position; the same object each time, as it was one object in the sibling."""
         if position not in self._made:
-            made = npy.decode(self._data[position])
-            if position in self._views:
+            made = self._decoded(position)
+            if position in self._views and position not in self._own:
                 owner, offset, strides = self._views[position]
                 made = np.ndarray(made.shape, made.dtype, self._memory_of(owner), offset, strides)
             made.flags.writeable = writeable
             self._made[position] = made
         return self._made[position]
+
+    def _decoded(self, position: int) -> np.ndarray:
+        """Return the values of an array, in the newcomer's own array if it has one."""
+        values = npy.decode(self._data[position])
+        own = self._own.get(position)
+        if own is None:
+            return values
+        if not own.flags.writeable:
+            own.flags.writeable = True
+        own.shape = values.shape  # which may have been set in the loop
+        own[...] = values
+        return own
 
     def replace(self, array: np.ndarray, by: np.ndarray) -> None:
         """Let other arrays lie in the memory of `by`, where they would lie in that of `array`."""
@@ -313,7 +357,7 @@ class _Arrays:
         """Return the memory of an array, writable even if the array itself is not."""
         if position not in self._memory:
             if position not in self._made:
-                self._made[position] = npy.decode(self._data[position])
+                self._made[position] = self._decoded(position)
             made = self._made[position]
             written, made.flags.writeable = made.flags.writeable, True
             self._memory[position] = _bytes_of(made)
@@ -329,9 +373,10 @@ def _bytes_of(array: np.ndarray) -> np.ndarray:
 class _Named(pickle.Unpickler):
     """An unpickler that resolves the names given by `capture` to the newcomer's objects and to the arrays."""
 
-    def __init__(self, data: io.BytesIO, task: Task, arrays: _Arrays) -> None:
+    def __init__(self, data: io.BytesIO, task: Task, own: dict[str, Any], arrays: _Arrays) -> None:
         super().__init__(data)
         self._task = task
+        self._own = own
         self.arrays = arrays
 
     def persistent_load(self, pid: Any) -> Any:
@@ -339,6 +384,8 @@ class _Named(pickle.Unpickler):
         kind, *where = pid
         if kind == "array":
             return self.arrays(*where)
+        if kind == "own":
+            return self._own[where[0]]
         if kind == "rng":
             return handle(self._task).rng
         context = self._task.contexts[where[0]]

@@ -80,14 +80,19 @@ print(proc.pid, float(state.x.sum()).hex())
     "objects of the script's own classes, with messages of them": """
 class Model:
     def __init__(self): self.beta = 1.0 + proc.pid
-state = bsp.State(model=Model())
-for k in proc.rounds(30, state):
-    time.sleep(0.004)
-    proc.send((proc.pid + 1) % proc.nprocs, state.model)
-    proc.sync()
-    state.model.beta += proc.inbox[0].payload.beta / 2
-    assert type(state.model) is type(proc.inbox[0].payload) is Model
-print(proc.pid, state.model.beta.hex())
+model, history, mean = Model(), [], np.zeros(2)
+state = bsp.State(model=model, history=history, mean=mean)
+for times in (20, 10):
+    for k in proc.rounds(times, state):
+        time.sleep(0.004)
+        proc.send((proc.pid + 1) % proc.nprocs, model)
+        proc.sync()
+        model.beta += proc.inbox[0].payload.beta / 2
+        assert type(model) is type(proc.inbox[0].payload) is Model
+        assert model is state.model and history is state.history and mean is state.mean
+        mean[k % 2] += proc.allreduce(model.beta) / proc.nprocs
+        history.append(mean.sum().hex())
+print(proc.pid, model.beta.hex(), mean.tolist(), history)
 """,
 }
 FAULTS = (

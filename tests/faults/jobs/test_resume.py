@@ -30,17 +30,18 @@ proc = bsp.process()
 data = proc.rng.normal(size=50)                      # a prologue with traffic
 mean = proc.allreduce(data.sum()) / (50 * proc.nprocs)
 ring = proc.coarray(2)
-state = bsp.State(beta=np.zeros(3), seen=[])
+seen = []
+state = bsp.State(beta=np.zeros(3), seen=seen)
 for k in proc.rounds(int(sys.argv[1]), state):
     time.sleep(0.005)
     ring.put((proc.pid + 1) % proc.nprocs, [k, state.beta[0]])
     total = proc.allreduce(np.array([ring.local.sum(), proc.rng.random(), mean]))
     state.beta = 0.5 * state.beta + total
     if k % 7 == 0:
-        state.seen.append(k)
+        seen.append(k)
     if k % 20 == 0:
         print(f"round {k} process {proc.pid}: {state.beta[0].hex()}")
-print(f"end {proc.pid}: {' '.join(b.hex() for b in state.beta.tolist())} {len(state.seen)}")
+print(f"end {proc.pid}: {' '.join(b.hex() for b in state.beta.tolist())} {len(seen)}")
 """
 
 

@@ -1,0 +1,75 @@
+"""Objects that keep their identity while their content is replaced by that of another process.
+
+A process that is made again has run the script up to the loop: its variables refer to the objects that stood in the
+`bsp.State` at the loop's entry.  Where a State still holds such an object, the process must go on with its own one, not
+with a copy of the sibling's: `model` and `state.model` stay one object.  So pickle writes a reference to the own object
+instead of a call that makes one, and then its content as usual; loading fills the own object.
+"""
+
+from __future__ import annotations
+
+import copyreg
+from typing import Any
+
+import numpy as np
+
+_CONTAINERS = (list, dict, set)
+
+
+class Own:
+    """A reference to the own object of whoever loads the pickle, by name; a `persistent_id` must replace it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def keeps_identity(value: Any) -> bool:
+    """Return whether an object can be filled with another's content.
+
+    These are lists, dictionaries, sets, arrays of numbers that are alone in their memory, NumPy's generators, and
+    objects of classes that pickle makes by `__new__` without arguments.
+    """
+    kind: Any = type(value)
+    if kind is np.ndarray:
+        base = value if value.base is None else value.base
+        alone = type(base) is np.ndarray and base.base is None and base.nbytes == value.nbytes and value.flags.forc
+        return alone and value.flags.writeable and not value.dtype.hasobject
+    if kind in _CONTAINERS or kind is np.random.Generator:
+        return True
+    by_default = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__
+    return (
+        by_default and kind.__module__ != "builtins" and kind not in copyreg.dispatch_table
+        and not isinstance(value, type) and not {"__getnewargs__", "__getnewargs_ex__"} & {*dir(kind)}
+    )  # fmt: skip
+
+
+def reduced(value: Any, own: Own) -> Any:
+    """Return what pickle's `reducer_override` returns for an object that is filled, not made.
+
+    NotImplemented for an array, whose bytes are kept beside the pickle.
+    """
+    kind = type(value)
+    if kind is np.ndarray:
+        return NotImplemented
+    if kind is list:
+        return _emptied, (own,), None, iter(value)
+    if kind is dict:
+        return _emptied, (own,), None, None, iter(value.items())
+    if kind is set:
+        return _emptied, (own,), frozenset(value), None, None, set.update
+    if kind is np.random.Generator:
+        return _emptied, (own,), value.bit_generator.state, None, None, _set_generator
+    return _emptied, (own,), *value.__reduce_ex__(5)[2:]
+
+
+def _emptied(value: Any) -> Any:
+    """Return an object itself, without the attributes and items that its content is going to replace."""
+    if isinstance(value, _CONTAINERS):
+        value.clear()
+    getattr(value, "__dict__", {}).clear()
+    return value
+
+
+def _set_generator(generator: np.random.Generator, state: Any) -> None:
+    """Set the state of a generator."""
+    generator.bit_generator.state = state

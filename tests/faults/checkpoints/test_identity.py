@@ -1,0 +1,224 @@
+"""An object that stands in a State from the loop's entry on stays the object that the script's other variables mean.
+
+Processes are made again by the rehearsal of `check=True`, which compares all bytes with those of the first pass.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bsp
+from bsp.errors import Undeclared
+from bsp.processes import Process
+from bsp.values.identity import keeps_identity
+
+pytestmark = pytest.mark.solo
+
+
+class Model:
+    """Weights, and an optimizer that refers to the model."""
+
+    def __init__(self) -> None:
+        self.w = np.zeros(3)
+        self.optimizer = Optimizer(self)
+
+
+class Optimizer:
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.velocity = np.zeros(3)
+
+    def step(self, slope: np.ndarray) -> None:
+        self.velocity = 0.9 * self.velocity - slope
+        self.model.w = self.model.w + self.velocity
+
+
+class Settings(dict[str, float]):
+    """A dictionary with an attribute."""
+
+    scale = 1.0
+
+
+@dataclass(slots=True)
+class Count:
+    n: int = 0
+    seen: list[int] = field(default_factory=list)
+
+
+class Own:
+    """A class with its own idea of its state."""
+
+    def __init__(self) -> None:
+        self.total, self.cache = 0.0, object()
+
+    def __getstate__(self) -> float:
+        return self.total
+
+    def __setstate__(self, state: float) -> None:
+        self.__init__()  # type: ignore[misc]
+        self.total = state
+
+
+def train(proc: Process) -> Any:
+    model, history, best, settings = Model(), [], {}, Settings(rate=0.1)
+    optimizer, seen, count, own = model.optimizer, {"none"}, Count(), Own()
+    drawn, rate = np.random.default_rng(proc.pid), np.ones(6).reshape(2, 3)
+    row, start = rate[1], np.arange(3.0)
+    state = bsp.State(
+        model=model, history=history, best=best, settings=settings, optimizer=optimizer, seen=seen, count=count,
+        own=own, drawn=drawn, rate=rate, x=start,
+    )  # fmt: skip
+    for k in proc.rounds(6, state):
+        slope = proc.allreduce(model.w - start + drawn.random(3) + row)
+        optimizer.step(settings["rate"] * slope)
+        history.append(float(slope.sum()))
+        seen.add(f"{len(seen)} {history[-1]}")
+        best["at"], best["of"] = k, history
+        settings["rate"] *= 0.9
+        settings.scale += 1.0
+        count.n += 1
+        count.seen.append(k)
+        own.total += history[-1]
+        row *= 0.5
+        state.x = state.x + start  # `start` itself stays as it was
+        assert model.optimizer is optimizer and optimizer.model is model and best["of"] is history
+        assert all(getattr(state, name) is value for name, value in [
+            ("model", model), ("history", history), ("best", best), ("settings", settings), ("seen", seen),
+            ("count", count), ("own", own), ("drawn", drawn), ("rate", rate), ("optimizer", optimizer),
+        ])  # fmt: skip
+    return (
+        model.w.tolist(), history, best, dict(settings), settings.scale, sorted(seen), count, own.total,
+        drawn.random(), rate.tolist(), state.x.tolist(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_variables_and_the_state_go_on_meaning_the_same_objects(nprocs: int) -> None:
+    results = bsp.run(train, nprocs=nprocs, check=True)
+    assert results == bsp.run(train, nprocs=nprocs)
+    assert results[0][6] == Count(6, [0, 1, 2, 3, 4, 5]) and results[0][10] == [0.0, 7.0, 14.0]
+
+
+def test_what_was_replaced_in_the_state_is_an_object_of_its_own() -> None:
+    """Its variable is as it was before the loop in a process that is made again; if rounds change it, that is told."""
+
+    def replaced(proc: Process) -> float:
+        x = np.zeros(3)
+        state = bsp.State(x=x)
+        for k in proc.rounds(6, state):
+            x += proc.allreduce(1.0)
+            if k == 1:
+                state.x = state.x.copy()
+        return float(x.sum())
+
+    with pytest.raises(Undeclared, match="'x'"):
+        bsp.run(replaced, nprocs=2, check=True)
+
+
+def test_inner_objects_are_made_again() -> None:
+    def inner(proc: Process) -> float:
+        model = Model()
+        w, state = model.w, bsp.State(model=model)
+        for _ in proc.rounds(6, state):
+            w += proc.allreduce(1.0)
+        return float(w.sum())
+
+    with pytest.raises(Undeclared, match="'w'"):
+        bsp.run(inner, nprocs=2, check=True)
+
+
+def test_which_objects_keep_their_identity() -> None:
+    square = np.arange(6.0).reshape(2, 3)
+    fixed = np.zeros(3)
+    fixed.flags.writeable = False
+    for value in (square, square.T.copy().T, np.array(1.0), [], {}, set(), Model(), Count(), Own(), Settings()):
+        assert keeps_identity(value)
+    others = [
+        None, 1, 1.5, "text", b"", (), frozenset(), 1j, ..., int, Model, abs, len, np, lambda: 0, np.float64(1.0),
+        range(3), OrderedDict(), np.dtype("f8"), square[1:], square[:, ::2], fixed, np.array([None]), np.ma.zeros(3),
+        np.frombuffer(bytearray(8)),
+    ]  # fmt: skip
+    assert not any(map(keeps_identity, others))
+
+
+# ----------------------------------------------------------------------------- random programs
+
+CHANGES = ["variable", "state", "slice", "replace", "swap", "twice", "away"]
+MAKE: dict[str, Callable[[int], Any]] = {
+    "array": lambda k: np.arange(6.0) + k,
+    "matrix": lambda k: (np.arange(6.0) + k).reshape(2, 3),
+    "list": lambda k: [k],
+    "dict": lambda k: {"k": k},
+    "set": lambda k: {k},
+    "object": lambda k: Settings(k=k),
+    "count": lambda k: Count(k),
+}
+
+
+def change(value: Any, k: int) -> None:
+    """Change an object in place."""
+    if isinstance(value, np.ndarray):
+        value *= 0.5
+        value.flat[k % value.size] += k
+    elif isinstance(value, list):
+        value.append(k)
+    elif isinstance(value, dict):
+        value[str(k)] = k
+        value.pop(str(k - 2), None)
+    elif isinstance(value, set):
+        value.add(k)
+        value.discard(k - 2)
+    else:
+        value.n += k
+        value.seen.append(k)
+
+
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(k, marks=pytest.mark.rest) for k in range(8, 200))])
+def test_random_programs(seed: int) -> None:
+    """Objects are changed through either name, replaced, moved to other names, kept twice, and looked at as slices."""
+    draw = random.Random(seed)
+    kinds = [draw.choice([*MAKE]) for _ in range(4)]
+    rounds = [
+        [(draw.choice(CHANGES), draw.randrange(4), draw.randrange(4)) for _ in range(3)]
+        for _ in range(6)
+    ]  # fmt: skip
+
+    def program(proc: Process) -> list[str]:
+        variables: list[Any] = [MAKE[kind](k) for k, kind in enumerate(kinds)]
+        slices = [each.reshape(-1)[1:] if isinstance(each, np.ndarray) else None for each in variables]
+        state, said = bsp.State(**{f"x{k}": value for k, value in enumerate(variables)}), []
+        for k in proc.rounds(6, state):
+            known = vars(state)
+            for what, i, j in rounds[k]:
+                stands = known.get(f"x{i}") is variables[i] and i not in state.__dict__.get("moved", [])
+                if what == "variable" and stands:
+                    change(variables[i], k)
+                elif what == "slice" and stands and slices[i] is not None:
+                    slices[i] += k
+                elif what == "state" and f"x{i}" in known:
+                    change(known[f"x{i}"], k)
+                elif what == "replace":
+                    setattr(state, f"x{i}", MAKE[kinds[i]](k))
+                elif what == "swap" and {f"x{i}", f"x{j}"} <= {*known}:
+                    known[f"x{i}"], known[f"x{j}"] = known[f"x{j}"], known[f"x{i}"]
+                elif what == "twice" and f"x{i}" in known:
+                    state.other = [known[f"x{i}"]] * 2
+                elif what == "away":
+                    known.pop(f"x{i}", None)
+            # a variable whose object has left the State once means no longer what is there
+            gone = [i for i in range(4) if known.get(f"x{i}") is not variables[i]]
+            state.moved = sorted({*getattr(state, "moved", []), *gone})
+            stand = [repr(variables[i]) + repr(slices[i]) for i in range(4) if i not in state.moved]
+            said.append(repr(sorted(known.items())) + repr(stand))
+            proc.allreduce(said[-1], op=lambda a, b: a)
+            said.clear()
+        return [repr(variables[i]) for i in range(4) if i not in getattr(state, "moved", [])]
+
+    bsp.run(program, nprocs=2, check=True)
