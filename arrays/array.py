@@ -1011,6 +1011,18 @@ class Array:
             return self.compute().__reduce__()
         return wrap, (self._node,)
 
+    def _can_be_filled(self) -> bool:
+        """Return whether the array was never shared with views, whose nodes know what was computed from them."""
+        return link_of(self) is None
+
+    def _content(self) -> Node:
+        """Return what `_fill` gives to another array."""
+        return self._node
+
+    def _fill(self, content: Node) -> None:
+        """Take the content of a sibling's array (`bsp.values.identity`)."""
+        store(self, content)
+
 
 def _shown(block: np.ndarray) -> str:
     """Return the text of values, after a colon."""

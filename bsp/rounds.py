@@ -20,8 +20,8 @@ class State(SimpleNamespace):
     Given to `proc.rounds`, it is what a clone that takes over receives, together with coarrays, `proc.rng` and the
     inbox: everything else that a round needs of the last one must be an attribute of it.  The values must be picklable
     (CannotMove).  An object that stands here from the loop's entry on stays the same object in such a clone, so other
-    variables may refer to it: lists, dictionaries, sets, arrays of numbers that are not slices, NumPy's generators, and
-    objects of classes without `__reduce__` and `__getnewargs__`.
+    variables may refer to it: lists, dictionaries, sets, arrays of numbers that are not slices, distributed arrays of
+    which no view has been taken, generators, and objects of classes without `__reduce__` and `__getnewargs__`.
     """
 
 

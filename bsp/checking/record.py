@@ -80,7 +80,9 @@ def undeclared(record: Record, which: str, loops: list[int], pid: int, what: str
     head = record.loops[loop]
     if named:
         names = listed(record.changed[loop, which, pid])
-        why = f"it has {names} as before the loop; put it into the bsp.State that proc.rounds is given"
+        why = (
+            f"it has {names} as before the loop; put it into the bsp.State that proc.rounds is given, and use it there"
+        )
     elif which == END and head.left is not None:
         why = (
             f"the loop was left by the return at {head.left}, but that process goes on behind the loop; "

@@ -169,7 +169,7 @@ class Rehearsal:
         )
         self.problem = Undeclared(
             f"process {pid} {needs}, and a process that is made again there has it as before the loop; put it into "
-            f"the bsp.State that proc.rounds is given: {', '.join(f'state.{name}' for name in guilty)}"
+            f"the bsp.State that proc.rounds is given, and use it as {listed([f'state.{name}' for name in guilty])}"
         )
 
     def _frame(self, task: Task, loop: int, which: str) -> FrameType | None:

@@ -27,7 +27,7 @@ def keeps_identity(value: Any) -> bool:
     """Return whether an object can be filled with another's content.
 
     These are lists, dictionaries, sets, arrays of numbers that are alone in their memory, NumPy's generators, and
-    objects of classes that pickle makes by `__new__` without arguments.
+    objects of classes that pickle makes by `__new__` without arguments, or that have a method `_fill`.
     """
     kind: Any = type(value)
     if kind is np.ndarray:
@@ -36,6 +36,8 @@ def keeps_identity(value: Any) -> bool:
         return alone and value.flags.writeable and not value.dtype.hasobject
     if kind in _CONTAINERS or kind is np.random.Generator:
         return True
+    if hasattr(kind, "_fill"):
+        return bool(value._can_be_filled())
     by_default = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__
     return (
         by_default and kind.__module__ != "builtins" and kind not in copyreg.dispatch_table
@@ -48,7 +50,7 @@ def reduced(value: Any, own: Own) -> Any:
 
     NotImplemented for an array, whose bytes are kept beside the pickle.
     """
-    kind = type(value)
+    kind: Any = type(value)
     if kind is np.ndarray:
         return NotImplemented
     if kind is list:
@@ -59,6 +61,8 @@ def reduced(value: Any, own: Own) -> Any:
         return _emptied, (own,), frozenset(value), None, None, set.update
     if kind is np.random.Generator:
         return _emptied, (own,), value.bit_generator.state, None, None, _set_generator
+    if hasattr(kind, "_fill"):
+        return _emptied, (own,), value._content(), None, None, kind._fill
     return _emptied, (own,), *value.__reduce_ex__(5)[2:]
 
 

@@ -199,7 +199,7 @@ def test_what_a_round_surely_needs_of_the_last_one_is_named(run: Any) -> None:
         bsp.Undeclared,
         match=r"^process 0 needs 'beta' \(test_overlaps.py:\d+\) in round \d of the loop at test_overlaps.py:\d+ as "
         r"the rounds before have left it, and a process that is made again there has it as before the loop; put it "
-        r"into the bsp.State that proc.rounds is given: state.beta$",
+        r"into the bsp.State that proc.rounds is given, and use it as state.beta$",
     ):
         check(run, main)
 

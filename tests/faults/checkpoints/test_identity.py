@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import bsp
+import bsp.arrays as ba
 from bsp.errors import Undeclared
 from bsp.processes import Process
 from bsp.values.identity import keeps_identity
@@ -134,16 +135,60 @@ def test_inner_objects_are_made_again() -> None:
         bsp.run(inner, nprocs=2, check=True)
 
 
+def distributed(proc: Process) -> Any:
+    x, rng = ba.zeros(50).persist(), ba.random.default_rng(3)
+    state = bsp.State(x=x, rng=rng)
+    for k in proc.rounds(6, state):
+        x += rng.random(50)
+        x[10:40] *= 0.5
+        x[k] = 7 * k
+        x.persist()
+        assert state.x is x and state.rng is rng
+    return x.compute().tolist(), float(rng.random())
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_distributed_arrays_and_their_generators(nprocs: int) -> None:
+    assert bsp.run(distributed, nprocs=nprocs, check=True) == bsp.run(distributed, nprocs=nprocs)
+
+
+def test_a_distributed_array_with_a_view_is_made_again() -> None:
+    """What was computed from a view stands in the view's node, which no other process has."""
+
+    def viewed(proc: Process) -> float:
+        x = ba.zeros(50).persist()
+        view, state = x[1:], bsp.State(x=x)
+        for _ in proc.rounds(6, state):
+            x += 1.0
+            x.persist()
+        return float(view.sum())
+
+    with pytest.raises(Undeclared, match=r"'x'.* use it as state\.x"):
+        bsp.run(viewed, nprocs=2, check=True)
+
+
 def test_which_objects_keep_their_identity() -> None:
     square = np.arange(6.0).reshape(2, 3)
     fixed = np.zeros(3)
     fixed.flags.writeable = False
-    for value in (square, square.T.copy().T, np.array(1.0), [], {}, set(), Model(), Count(), Own(), Settings()):
+    for value in (
+        square,
+        square.T.copy().T,
+        np.array(1.0),
+        [],
+        {},
+        set(),
+        ba.zeros(3),
+        Model(),
+        Count(),
+        Own(),
+        Settings(),
+    ):
         assert keeps_identity(value)
     others = [
         None, 1, 1.5, "text", b"", (), frozenset(), 1j, ..., int, Model, abs, len, np, lambda: 0, np.float64(1.0),
         range(3), OrderedDict(), np.dtype("f8"), square[1:], square[:, ::2], fixed, np.array([None]), np.ma.zeros(3),
-        np.frombuffer(bytearray(8)),
+        ba.zeros(3)[1:], np.frombuffer(bytearray(8)),
     ]  # fmt: skip
     assert not any(map(keeps_identity, others))
 

@@ -63,7 +63,7 @@ UNDECLARED = {
         """,
         r"process 0 needs 'beta' \(<beta>\) in round \d of the loop at <loop> as the rounds before have left it, and a "
         r"process that is made again there has it as before the loop; put it into the bsp\.State that proc\.rounds "
-        r"is given: state\.beta",
+        r"is given, and use it as state\.beta",
     ),
     "two variables inside a function": (
         """
@@ -108,10 +108,10 @@ UNDECLARED = {
         r"process \d, made again at the head of round \d of the loop at solver.py:\d, does something else in superstep "
         r"\d \(allreduce\(.*\) at <reduce>\): it has 'x' \(<x>\) as before the loop; .*",
     ),
-    "an alias of what the State holds": (
+    "a name of what lies inside an object of the State": (
         """
-        proc, state = bsp.process(), bsp.State(x=np.zeros(2))
-        x = state.x
+        proc, state = bsp.process(), bsp.State(x=[np.zeros(2)])
+        x = state.x[0]
         for k in proc.rounds(5, state):
             x[0] += 1 + k  # <- x
             proc.allreduce(x[0])
@@ -125,7 +125,7 @@ UNDECLARED = {
             proc.sync()
         print(k)
         """,
-        r"process 0 reads 'k' \(<loop>\) behind the loop at <loop> as its 4 rounds have left it, .*: state\.k",
+        r"process 0 reads 'k' \(<loop>\) behind the loop at <loop> as its 4 rounds have left it, .* as state\.k",
     ),
     "the loop's variable after a break": (
         """
@@ -333,6 +333,13 @@ RIGHT = {
             proc.sync()
             if proc.pid == 0:
                 print(total)
+        """,
+    "an alias of what the State holds": """
+        proc, state = bsp.process(), bsp.State(x=np.zeros(2))
+        x = state.x
+        for k in proc.rounds(5, state):
+            x[0] += 1 + k
+            print(proc.allreduce(x[0]))
         """,
     "work arrays that each round fills before it adds to them": """
         proc, state = bsp.process(), bsp.State(x=1.0)
