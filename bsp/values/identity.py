@@ -9,11 +9,13 @@ instead of a call that makes one, and then its content as usual; loading fills t
 from __future__ import annotations
 
 import copyreg
+from collections import Counter, OrderedDict, defaultdict, deque
 from typing import Any
 
 import numpy as np
 
-_CONTAINERS = (list, dict, set)
+_SEQUENCES = (list, deque)
+_MAPPINGS = (dict, OrderedDict, defaultdict, Counter)
 
 
 class Own:
@@ -26,15 +28,15 @@ class Own:
 def keeps_identity(value: Any) -> bool:
     """Return whether an object can be filled with another's content.
 
-    These are lists, dictionaries, sets, arrays of numbers that are alone in their memory, NumPy's generators, and
-    objects of classes that pickle makes by `__new__` without arguments, or that have a method `_fill`.
+    These are Python's containers that can change, arrays of numbers that are alone in their memory, NumPy's generators,
+    and objects of classes that pickle makes by `__new__` without arguments, or that have a method `_fill`.
     """
     kind: Any = type(value)
     if kind is np.ndarray:
         base = value if value.base is None else value.base
         alone = type(base) is np.ndarray and base.base is None and base.nbytes == value.nbytes and value.flags.forc
         return alone and value.flags.writeable and not value.dtype.hasobject
-    if kind in _CONTAINERS or kind is np.random.Generator:
+    if kind in (*_SEQUENCES, *_MAPPINGS, set, np.random.Generator):
         return True
     if hasattr(kind, "_fill"):
         return bool(value._can_be_filled())
@@ -53,9 +55,9 @@ def reduced(value: Any, own: Own) -> Any:
     kind: Any = type(value)
     if kind is np.ndarray:
         return NotImplemented
-    if kind is list:
+    if kind in _SEQUENCES:
         return _emptied, (own,), None, iter(value)
-    if kind is dict:
+    if kind in _MAPPINGS:
         return _emptied, (own,), None, None, iter(value.items())
     if kind is set:
         return _emptied, (own,), frozenset(value), None, None, set.update
@@ -68,7 +70,7 @@ def reduced(value: Any, own: Own) -> Any:
 
 def _emptied(value: Any) -> Any:
     """Return an object itself, without the attributes and items that its content is going to replace."""
-    if isinstance(value, _CONTAINERS):
+    if isinstance(value, (*_SEQUENCES, *_MAPPINGS, set)):
         value.clear()
     getattr(value, "__dict__", {}).clear()
     return value

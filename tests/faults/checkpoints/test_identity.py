@@ -6,7 +6,7 @@ Processes are made again by the rehearsal of `check=True`, which compares all by
 from __future__ import annotations
 
 import random
-from collections import OrderedDict
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -72,9 +72,10 @@ def train(proc: Process) -> Any:
     optimizer, seen, count, own = model.optimizer, {"none"}, Count(), Own()
     drawn, rate = np.random.default_rng(proc.pid), np.ones(6).reshape(2, 3)
     row, start = rate[1], np.arange(3.0)
+    last, by_parity, kinds, order = deque([0.0], maxlen=3), defaultdict(list), Counter(), OrderedDict()
     state = bsp.State(
         model=model, history=history, best=best, settings=settings, optimizer=optimizer, seen=seen, count=count,
-        own=own, drawn=drawn, rate=rate, x=start,
+        own=own, drawn=drawn, rate=rate, x=start, last=last, by_parity=by_parity, kinds=kinds, order=order,
     )  # fmt: skip
     for k in proc.rounds(6, state):
         slope = proc.allreduce(model.w - start + drawn.random(3) + row)
@@ -87,16 +88,22 @@ def train(proc: Process) -> Any:
         count.n += 1
         count.seen.append(k)
         own.total += history[-1]
+        last.append(own.total)
+        by_parity[k % 2].append(k)
+        kinds.update(["round", k % 2])
+        order[k] = kinds["round"]
+        order.move_to_end(0)
         row *= 0.5
         state.x = state.x + start  # `start` itself stays as it was
         assert model.optimizer is optimizer and optimizer.model is model and best["of"] is history
         assert all(getattr(state, name) is value for name, value in [
             ("model", model), ("history", history), ("best", best), ("settings", settings), ("seen", seen),
             ("count", count), ("own", own), ("drawn", drawn), ("rate", rate), ("optimizer", optimizer),
+            ("last", last), ("by_parity", by_parity), ("kinds", kinds), ("order", order),
         ])  # fmt: skip
     return (
         model.w.tolist(), history, best, dict(settings), settings.scale, sorted(seen), count, own.total,
-        drawn.random(), rate.tolist(), state.x.tolist(),
+        drawn.random(), rate.tolist(), state.x.tolist(), last, by_parity, kinds, order,
     )  # fmt: skip
 
 
@@ -187,7 +194,7 @@ def test_which_objects_keep_their_identity() -> None:
         assert keeps_identity(value)
     others = [
         None, 1, 1.5, "text", b"", (), frozenset(), 1j, ..., int, Model, abs, len, np, lambda: 0, np.float64(1.0),
-        range(3), OrderedDict(), np.dtype("f8"), square[1:], square[:, ::2], fixed, np.array([None]), np.ma.zeros(3),
+        range(3), np.ma.zeros(3), np.dtype("f8"), square[1:], square[:, ::2], fixed, np.array([None]),
         ba.zeros(3)[1:], np.frombuffer(bytearray(8)),
     ]  # fmt: skip
     assert not any(map(keeps_identity, others))
