@@ -1,5 +1,5 @@
 /* Programs over blocks so small that all their results stay in the cache, where calls are what takes time.  The reference is
- * arrays/kernels/kernels.py: Map.compute.
+ * arrays/kernels/maps.py: Map.compute.
  */
 #include "quick.h"
 

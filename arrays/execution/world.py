@@ -22,7 +22,7 @@ from bsp.arrays.expressions.graph import LEAF, Blocks, DType, ExpressionGraph, N
 from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.expressions.merging import cut, merged_blocks
 from bsp.arrays.kernels.fingerprints import fingerprint
-from bsp.arrays.kernels.kernels import Product
+from bsp.arrays.kernels.products import Product
 from bsp.arrays.kernels.shared_errors import Notes, Trouble, current
 from bsp.arrays.planning.plan import MARSHAL, Plan
 from bsp.arrays.planning.planner import planned

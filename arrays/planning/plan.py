@@ -14,8 +14,9 @@ import numpy as np
 from xxhash import xxh3_64_digest
 
 from bsp.arrays.expressions.graph import ExpressionGraph
-from bsp.arrays.kernels.kernels import Map, Product
+from bsp.arrays.kernels.maps import Map
 from bsp.arrays.kernels.overlay import Overlay
+from bsp.arrays.kernels.products import Product
 from bsp.arrays.planning.orders import PlanOrders
 from bsp.arrays.planning.stages import Fetch, Stage, Value, walk
 from bsp.cost.flows import Flows

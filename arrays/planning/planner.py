@@ -50,7 +50,10 @@ from bsp.arrays.expressions.layout import (
 )
 from bsp.arrays.kernels.aggregates import ANY, MEAN, MOMENTS, SUM, Aggregate, Moments
 from bsp.arrays.kernels.elementwise import Elementwise
-from bsp.arrays.kernels.kernels import Crossing, Finish, Fold, Kernel, Map, Merge, Overwrite, Product, pairs
+from bsp.arrays.kernels.folds import Crossing, Finish, Fold, Merge
+from bsp.arrays.kernels.kernels import Kernel
+from bsp.arrays.kernels.maps import Map, Overwrite
+from bsp.arrays.kernels.products import Product, pairs
 from bsp.arrays.kernels.programs import Program
 from bsp.arrays.planning.chains import Chain, chains
 from bsp.arrays.planning.explain import text_of

@@ -26,7 +26,8 @@ from bsp.arrays.expressions.graph import (
 )
 from bsp.arrays.expressions.layout import Axis, Layout, Shape, automatic, dealt, layout_of, replicated
 from bsp.arrays.kernels.aggregates import typed
-from bsp.arrays.kernels.kernels import Fold, Room, StageTask, filling
+from bsp.arrays.kernels.folds import Fold
+from bsp.arrays.kernels.kernels import Room, StageTask, filling
 from bsp.arrays.kernels.overlay import Layer, Overlay
 from bsp.arrays.kernels.programs import Program
 from bsp.arrays.kernels.shared_errors import current

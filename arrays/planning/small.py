@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from bsp.arrays.compiled import COMPILED
 from bsp.arrays.expressions.graph import DType
 from bsp.arrays.expressions.layout import Shape
-from bsp.arrays.kernels.kernels import Map, extents
+from bsp.arrays.kernels.kernels import extents
+from bsp.arrays.kernels.maps import Map
 from bsp.arrays.kernels.programs import PIECE
 from bsp.arrays.planning.stages import Stage
 from bsp.arrays.planning.tasks import Pieced, TaskOrder
