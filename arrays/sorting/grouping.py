@@ -129,7 +129,8 @@ def _aggregated(
         lengths = tuple(stop - start for start, stop in box)
         code: Any = np.zeros((1,) * len(box), np.int64)
         for node, along, run in zip(nodes[1:], axes[1:], runs, strict=True):
-            code = code * len(run) + (_part(node, along, layout, at) - run.start)
+            keys = _part(node, along, layout, at).astype(np.int64, copy=False)  # less a start, int8 would wrap around
+            code = code * len(run) + (keys - run.start)
         for axis in plain:
             position = np.arange(*box[axis]).reshape([-1 if each == axis else 1 for each in range(len(box))])
             code = code * layout.shape[axis] + position

@@ -19,6 +19,7 @@ N = 1_003
 b, c = RNG.integers(0, 9, N), RNG.integers(0, 5, N).astype(np.int8)
 x, w, z = RNG.normal(size=N), RNG.random(N), RNG.normal(size=N) + 1j * RNG.normal(size=N)
 k = RNG.integers(-50, 50, N).astype(np.int16)
+q = RNG.integers(-100, 100, N).astype(np.int8)
 X, K = RNG.normal(size=(37, 11)), RNG.integers(0, 6, (37, 11))
 r, s = RNG.integers(0, 4, 37), RNG.integers(2, 5, 11)
 v = RNG.normal(size=11)
@@ -51,6 +52,8 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("S[b[i]] = sum(x[i]) for b[ i ] in 0:12", BX, np.bincount(b, x, 12)),
     ("S[b[i]] = sum(x[i]) for b[i] in 0:n, i in 5:40", BX | {"n": 11}, np.bincount(b[5:40], x[5:40], 11)),
     ("S[b[i]] = sum(x[i]) for b[i] in -2:9", BX, np.bincount(b + 2, x)),
+    ("S[q[i]] = sum(x[i]) for q[i] in -100:100", {"q": q, "x": x}, np.bincount(q.astype(int) + 100, x, 200)),
+    ("S[q[i]] = sum(x[i]) for q[i] in -200:130", {"q": q, "x": x}, np.bincount(q.astype(int) + 200, x, 330)),
     ("S[b[i]] = sum(k[i])", {"b": b, "k": k}, added((9,), (b,), k.astype(np.int64))),
     ("S[b[i]] = sum(z[i])", {"b": b, "z": z}, added((9,), (b,), z)),
     ("S[b[i]] = sum(x[i])", {"b": b, "x": x.astype(np.float32)}, added((9,), (b,), x).astype(np.float32)),
