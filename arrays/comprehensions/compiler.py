@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from math import prod
 from typing import Any, NamedTuple
 
@@ -38,8 +39,8 @@ from bsp.arrays.errors import ComprehensionError
 from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import LEAF, PARAM, WEAK, Access, Kind, Node, Operation, kind_of, parameter
 from bsp.arrays.expressions.layout import automatic, replicated
-from bsp.arrays.kernels import aggregates as ag
 from bsp.arrays.kernels import elementwise as ew
+from bsp.arrays.sorting.grouping import AGGREGATES as BY_GROUP
 from bsp.arrays.typing import ArrayLike
 
 BINARY: dict[type, np.ufunc] = {
@@ -87,12 +88,14 @@ def comprehension(text: str, /, **operands: ArrayLike) -> Array:
        range.  An aggregate combines the members of a group, separately for each of the other indices on the left:
        S[b[i], c[i]] = sum(1) counts pairs, S[b[i], j] = mean(X[i,j]) averages rows.  For an empty group sum gives 0,
        prod 1, min inf (for integers the greatest one), mean nan.  Collective: the values are computed at once.
-    A sum of products has the dtype of the sum, and so have its factors: products of small integers do not overflow.
+    The factors of a product of integers inside sum, prod, mean, var or std have the dtype of the aggregate: products of
+    small integers do not overflow.
     Sparse operands (`bsp.arrays.sparse`): their absent entries do not take part, as if they were the zero of the
     aggregate.  The result is sparse where both indices of one are on the left, and for products of two.
 
     Cost: a sum of a product costs as much as matmul.  Factors without summed indices are multiplied in afterwards, and
-    three or more factors are taken in einsum's order.  Any other comprehension has W = its elementwise operations,
+    three or more factors are taken in einsum's order; so with an infinite factor a sum may be inf where adding the
+    products one by one gives nan.  Any other comprehension has W = its elementwise operations,
     stores none of their results, and has h as for reductions.  Groups take two supersteps: one finds the least and
     the greatest key, one brings together the groups of all processes, with h at most 2g words for g groups.  NumPy
     operands must be equal on all processes; each process keeps its blocks.
@@ -400,6 +403,7 @@ class Compiler:
         self._depth += 1
         whole = self.term(self.build(body))
         found = self._contracted(how, body, over, whole) if all(index.extent for index in over) else None
+        whole = whole if found is not None else self.widened(how, body, whole)
         self._depth -= 1
         if found is not None:
             return found
@@ -412,6 +416,24 @@ class Compiler:
         kept = tuple(index for index in indices if index not in over)
         return ArrayTerm(kept, AGGREGATES[how](wrap(value), axis=axes)._node)
 
+    def widened(self, how: str, body: ast.expr, whole: ArrayTerm) -> ArrayTerm:
+        """Return the body of an aggregate; a product of integers gets factors of the aggregate's dtype.
+
+        So products of small integers do not overflow before they are added.
+        """
+        dtype = whole.node.kind.dtype
+        target = BY_GROUP[how].result(dtype)
+        factors = [each for _, each in _factors(body, ast.Mult)]
+        if dtype.kind not in "iu" or target.kind == "b" or target == dtype or len(factors) - factors.count(None) < 2:
+            return whole
+        wide: list[ArrayTerm | Number] = []
+        for each in factors:
+            part = _known(-1) if each is None else self.build(each)
+            if isinstance(part, ArrayTerm):
+                part = ArrayTerm(part.indices, build.cast(build.strong(part.node), target))
+            wide.append(part)
+        return self.term(reduce(lambda one, other: self._ufunc(np.multiply, one, other), wide))
+
     def _contracted(self, how: str, body: ast.expr, over: tuple[Index, ...], whole: ArrayTerm) -> ArrayTerm | None:
         """Compile a sum of a product, a mean of one, or any() of a conjunction, to an einsum over pairs of factors.
 
@@ -420,7 +442,9 @@ class Compiler:
         if how not in ("sum", "mean", "any"):
             return None
         dtype = whole.node.kind.dtype
-        target = {"sum": ag.SUM, "mean": ag.MEAN, "any": ag.ANY}[how].result(dtype)
+        target = BY_GROUP[how].result(dtype)
+        if target.kind == "m":  # no product of matrices has durations
+            return None
         inner: list[ArrayTerm] = []
         outer: list[tuple[np.ufunc, ArrayTerm | Number]] = []
         quotients: list[ArrayTerm] = []

@@ -122,6 +122,7 @@ def _part(read: Comprehension, call: ast.Call, kinds: Mapping[str, Kind], values
     inner = _sub(read, left, ast.Tuple(parts, ast.Load()))
     compiler = Compiler(inner, _named(inner, kinds), _named(inner, values))
     terms = [compiler.term(compiler.build(each)) for each in parts]
+    terms[0] = compiler.widened(how, body, terms[0])
     for each, term in zip(keys, terms[1:], strict=True):
         dtype = term.node.kind.dtype
         if dtype.kind not in "iub" or dtype == np.uint64:

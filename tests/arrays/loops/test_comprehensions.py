@@ -29,6 +29,7 @@ x, y = RNG.normal(size=7), RNG.normal(size=13)
 M = RNG.integers(-4, 5, size=(13, 7))
 P, Q = RNG.random((13, 7)) < 0.3, RNG.random((7, 11)) < 0.3
 T = RNG.normal(size=(13, 7)).astype(np.float32)
+V = RNG.integers(-99, 100, (13, 7)).astype(np.int8)
 
 CASES: list[tuple[str, dict[str, Any], Any]] = [
     # products
@@ -51,6 +52,12 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("N[i,j] = sum(P[i,k] * Q[k,j])", {"P": P, "Q": Q}, P.astype(int) @ Q.astype(int)),
     ("R[i,j] = any(P[i,k] & Q[k,j])", {"P": P, "Q": Q}, P @ Q),
     ("N[i,j] = sum(M[i,k] * M[j,k])", {"M": M.astype(np.int8)}, M @ M.T),
+    ("n[i] = sum(100 * V[i,k])", {"V": V}, 100 * V.sum(1)),  # in the dtype of the sum, not in 8 bits
+    ("n = prod(V[i,0] * c)", {"V": V, "c": 99}, (99 * V[:, 0].astype(int)).prod()),
+    ("n[i] = mean(-V[i,k] * 100)", {"V": V}, -100 * V.mean(1)),
+    ("n[i] = std(100 * V[i,k])", {"V": V}, 100 * V.std(1)),
+    ("n[i] = var(V[i,k] * V[i,0])", {"V": V}, (V * V[:, :1].astype(float)).var(1)),
+    ("n[i] = sum[j](V[i,0] * V[i,1]) for j in 0:4", {"V": V}, 4 * V[:, 0].astype(int) * V[:, 1]),
     ("M[i,j] = sum(y[j] * A[i,k])", {"A": A, "y": y}, np.outer(A.sum(1), y)),
     # other aggregates
     ("D[i,j] = min(A[i,k] + B[k,j])", {"A": A, "B": B}, (A[:, :, None] + B).min(1)),
@@ -142,6 +149,23 @@ def test_empty_and_one_element_operands(p: int) -> None:
                 ("C[i,k] = A[i,k] * sum(B[k,j])", a * b.sum(1)),
             ):
                 close(ba.comprehension(text, A=a, B=b).compute(), expected, text)
+
+    bsp.run(main, nprocs=p)
+
+
+@pytest.mark.parametrize("p", [1, 3])
+def test_durations_are_added_with_weights(p: int) -> None:
+    spans, weights = np.array([1, 2, 4], "m8[h]"), np.array([3, 1, 2])
+
+    def main(proc: bsp.Process) -> None:
+        for text, expected in (
+            ("s = sum(t[i] * w[i])", (spans * weights).sum()),
+            ("s = mean(t[i] * w[i])", (spans * weights).mean()),
+            ("s[j] = sum(t[i] * w[j])", spans.sum() * weights),
+        ):
+            found = ba.comprehension(text, t=ba.asarray(spans), w=weights).compute()
+            assert found.dtype == expected.dtype
+            assert np.array_equal(found, expected), text
 
     bsp.run(main, nprocs=p)
 
