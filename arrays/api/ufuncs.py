@@ -486,8 +486,8 @@ def nan_to_num(
         return wrap(build.cast((parts[0] + 1j * parts[1])._node, node.kind.dtype))
     array = wrap(node)
     limits = np.finfo(node.kind.dtype)
-    high = limits.max if posinf is None else posinf
-    low = limits.min if neginf is None else neginf
+    high = limits.max.item() if posinf is None else posinf
+    low = limits.min.item() if neginf is None else neginf
     found = where(isnan(array), nan, array)
     found = where(found == np.inf, high, found)
     return where(found == -np.inf, low, found)

@@ -15,6 +15,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from inspect import signature
 from math import prod
 from typing import Any, NamedTuple
 
@@ -345,7 +346,12 @@ class Compiler:
             if len(args) != ufunc.nin or named:
                 raise read.mistake(node, f"{name} takes {ufunc.nin} argument{'s' if ufunc.nin > 1 else ''}")
             return self._ufunc(ufunc, *args)
-        return self._called(FUNCTIONS[name], args, named)
+        function = FUNCTIONS[name]
+        if "out" in {*[*signature(function).parameters][: len(args)], *named}:
+            raise read.mistake(node, f"{name} has too many arguments: a comprehension has no array for the result")
+        if name == "where" and len(args) != 3:
+            raise read.mistake(node, "where takes 3 arguments: where(condition, x, y)")
+        return self._called(function, args, named)
 
     # --------------------------------------------------------------------- combinations
 

@@ -104,6 +104,8 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("c[i] = cos(2*pi*i/n) for i in 0:n", {"n": 8}, np.cos(2 * np.pi * np.arange(8) / 8)),
     ("B[i,j] = clip(A[i,j], -1, 1) + round(x[j], 2) + maximum(A[i,j], 0)", {"A": A, "x": x},
      np.clip(A, -1, 1) + np.round(x, 2) + np.maximum(A, 0)),
+    ("B[i,j] = nan_to_num(inf if A[i,j] > 0 else nan, nan=7) / 1e308", {"A": A},
+     np.where(A > 0, np.finfo(float).max, 7) / 1e308),
     ("B[i,j] = clip(A[i,j], min=0, max=top)", {"A": A, "top": 0.5}, np.clip(A, 0, 0.5)),
     ("B[i,j] = M[i,j] // 2 + M[i,j] % 3 ^ M[i,j] & 1 | 4", {"M": M}, M // 2 + M % 3 ^ M & 1 | 4),
     ("B[i,j] = int64(A[i,j]) << 1", {"A": A}, A.astype(np.int64) << 1),
@@ -359,6 +361,14 @@ ERRORS: list[tuple[str, dict[str, Any], str]] = [
      """max aggregates one expression; of two values: maximum(x, y)
     p[i] = max(x[i], 0)
            ^^^^^^^^^^^^"""),
+    ("p[i] = where(x[i])", {"x": x},
+     """where takes 3 arguments: where(condition, x, y)
+    p[i] = where(x[i])
+           ^^^^^^^^^^^"""),
+    ("p[i] = sinc(x[i], x[i])", {"x": x},
+     """sinc has too many arguments: a comprehension has no array for the result
+    p[i] = sinc(x[i], x[i])
+           ^^^^^^^^^^^^^^^^"""),
     ("p[i] = sqrt(x[i], x[i])", {"x": x},
      """sqrt takes 1 argument
     p[i] = sqrt(x[i], x[i])
