@@ -109,26 +109,34 @@ def comprehension(text: str, /, **operands: ArrayLike) -> Array:
         if described is not None:
             return described(text, operands)  # type: ignore[no-any-return]
     read = parsed(text)
-    values: dict[str, Any] = {}
-    nodes: dict[str, Node] = {}
+    nodes, values = named_operands(operands)
     key: list[Any] = [text]
     for name in sorted(operands):
-        value = operands[name]
-        if type(value) in WEAK:
-            values[name] = value
-            key.append((name, value if isinstance(value, int) else None, type(value)))
-            continue
-        if isinstance(value, (np.ndarray, np.integer)) and not np.ndim(value) and np.asarray(value).dtype.kind in "iu":
-            values[name] = int(value)  # its use in an index; its use as a value keeps the dtype, by `nodes`
-            key.append((name, values[name], value.dtype))
-        nodes[name] = build.operand(value)
-        key.append((name, nodes[name].kind))
+        number = values.get(name)
+        kind = nodes[name].kind if name in nodes else None
+        key.append((name, number if isinstance(number, int) else None, type(number), kind))
     if read.keys:
         from bsp.arrays.comprehensions.groups import grouped  # imported here: that module imports this one
 
         return wrap(grouped(read, nodes, values, tuple(key)))
     template = compiled(tuple(key), lambda: _compiler(read, nodes, values).template())
     return wrap(template.filled(nodes, values)[0])
+
+
+def named_operands(operands: Mapping[str, Any]) -> tuple[dict[str, Node], dict[str, Any]]:
+    """Return the arrays among the operands, as nodes, and the numbers; a NumPy integer is in both.
+
+    Its use in an index takes the number; its use as a value keeps the dtype, by the node.
+    """
+    nodes, values = {}, {}
+    for name, value in operands.items():
+        if type(value) in WEAK:
+            values[name] = value
+            continue
+        if isinstance(value, (np.ndarray, np.integer)) and not np.ndim(value) and np.asarray(value).dtype.kind in "iu":
+            values[name] = int(value)
+        nodes[name] = build.operand(value)
+    return nodes, values
 
 
 def compiled(key: tuple[Any, ...], make: Callable[[], Any]) -> Any:

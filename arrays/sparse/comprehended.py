@@ -18,10 +18,11 @@ import numpy as np
 
 from bsp.arrays.api.creation import arange, asarray
 from bsp.arrays.array import Array
-from bsp.arrays.comprehensions.compiler import BINARY, comprehension
-from bsp.arrays.comprehensions.names import aggregate_of, check_all_named, free, outermost
+from bsp.arrays.comprehensions.compiler import BINARY, comprehension, named_operands
+from bsp.arrays.comprehensions.names import Indices, aggregate_of, check_all_named, free, outermost
 from bsp.arrays.comprehensions.syntax import Comprehension, axes_of, parsed
-from bsp.arrays.errors import ArrayError
+from bsp.arrays.errors import ArrayError, ComprehensionError
+from bsp.arrays.expressions.graph import kind_of
 from bsp.arrays.sparse.array import SparseArray
 from bsp.arrays.sparse.base import SparseBase
 from bsp.arrays.sparse.creation import as_sparse
@@ -42,7 +43,15 @@ def comprehended(text: str, operands: dict[str, Any]) -> Any:
     check_all_named(read, operands.keys())
     for what in (*read.keys.values(), *(span.name for span in read.spans.values())):
         raise read.mistake(what, "with sparse operands an index has no range, and no groups")
-    return _Sparse(read, operands).result()
+    whole = _Sparse(read, operands)
+    for node in whole._sparse_in(read.right):
+        whole._indices(node)
+    sparse = {name: each for name, each in operands.items() if isinstance(each, SparseBase)}
+    nodes, values = named_operands({name: each for name, each in operands.items() if name not in sparse})
+    kinds = {name: kind_of(each.shape, each.dtype) for name, each in sparse.items()}
+    kinds |= {name: node.kind for name, node in nodes.items()}
+    Indices(read, kinds, values)  # raises for mistakes that dense operands may have, too
+    return whole.result()
 
 
 class _Sparse:
@@ -52,6 +61,9 @@ class _Sparse:
         self.read = read
         self.operands = operands
         self.left = [each.id for each in read.left]
+        self.prefix = "_"  # of names that are made here: no operand or index begins with it
+        while self.prefix in read.text:
+            self.prefix += "_"
 
     def result(self) -> Any:
         """Return the array that the comprehension describes."""
@@ -62,24 +74,30 @@ class _Sparse:
             if set(names) <= set(self.left):
                 return self._placed(node, names)
         calls = [call for call in outermost(read.right) if self._sparse_in(call)]
-        inside = {id(node) for call in calls for node in self._sparse_in(call)}
-        for node in subscripts:
-            if id(node) not in inside:
-                raise read.mistake(node, "an index of this is neither on the left nor in an aggregate")
         if len(calls) == 1 and calls[0] is read.right and (found := self._of_two(calls[0])) is not None:
             return found
         results: dict[str, Any] = {}
         replaced: dict[int, ast.expr] = {}
         for number, call in enumerate(calls):
             array, axes = self._aggregate(call)
-            results[f"_{number}"] = array
-            replaced[id(call)] = _subscript(f"_{number}", axes)
+            name = f"{self.prefix}{number}"
+            results[name] = array
+            replaced[id(call)] = _subscript(name, axes)
         return self._rest(results, replaced)
 
     def _rest(self, results: dict[str, Any], replaced: dict[int, ast.expr]) -> Array:
         """Return the right side, with the results of aggregates in their places."""
         right = _swapped(self.read.right, replaced)
-        return _evaluated(self.left, right, {**self.operands, **results})
+        return self._evaluated(self.left, right, {**self.operands, **results}, self.read.right)
+
+    def _evaluated(self, left: list[str], right: ast.expr, operands: dict[str, Any], where: ast.expr) -> Array:
+        """Return what an expression of dense operands, made of the part `where` of the text, describes."""
+        text = f"_[{', '.join(left)}] = {ast.unparse(right)}" if left else f"_ = {ast.unparse(right)}"
+        named = {each.id for each in ast.walk(right) if isinstance(each, ast.Name)}
+        try:
+            return comprehension(text, **{name: each for name, each in operands.items() if name in named})
+        except ComprehensionError as wrong:  # its text is one that the user has not written
+            raise self.read.mistake(where, str(wrong).partition("\n")[0]) from None
 
     def _sparse_in(self, node: ast.AST) -> list[ast.Subscript]:
         """Return the subscripts of sparse operands in an expression."""
@@ -112,7 +130,8 @@ class _Sparse:
             raise self.read.mistake(node, "the result has the places of this: its indices alone are on the left")
         places = self._array(node)
         at = _AtEntries(self, places, names, None)
-        found = places.with_entries(_evaluated([at.entry], at.visit(deepcopy(self.read.right)), at.operands))
+        right = at.visit(deepcopy(self.read.right))
+        found = places.with_entries(self._evaluated([at.entry], right, at.operands, self.read.right))
         return _turned(found, [names.index(each) for each in self.left])
 
     def _over(self, call: ast.Call) -> tuple[str, ast.expr, list[str]]:
@@ -157,13 +176,13 @@ class _Sparse:
             right = ast.Call(_subscript(how, rest), [right], [])
         if len(axes) == len(names):
             whole = ast.Call(_subscript(how, [at.entry]), [right], [])
-            return _evaluated(kept, whole, at.operands), kept
+            return self._evaluated(kept, whole, at.operands, call), kept
         own = [name for name in names if name not in over]
         if len(kept) > 1:
             raise self.read.mistake(
                 call, f"beside {', '.join(map(repr, own))} it has the indices {', '.join(kept)}: at most one"
             )
-        values = _evaluated([at.entry, *kept], right, at.operands)
+        values = self._evaluated([at.entry, *kept], right, at.operands, call)
         semiring = Semiring(_ADD[how])
         dtype = semiring.add.reduce(np.zeros(1, values.dtype)).dtype
         values = values != 0 if dtype.kind == "b" else values.astype(dtype)  # complex numbers are not cast to bool
@@ -255,16 +274,9 @@ class _AtEntries(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Visit the arguments; an aggregate's own indices are not those of the entries."""
-        read, how = self.whole.read, aggregate_of(node)
-        if how and isinstance(node.func, ast.Name) and len(node.args) == 1:
-            inside = free(node.args[0], self.whole._names(node))
-            if inside and set(inside) <= set(self.whole.left):
-                raise read.mistake(node, f"{how} is over no index: all that are in it are on the left")
-        if how is not None and isinstance(node.func, ast.Subscript):
-            for each in axes_of(node.func):
-                if isinstance(each, ast.Name) and each.id in self.sides:
-                    raise read.mistake(node, f"{each.id!r} is bound outside already")
         node.args = [self.visit(each) for each in node.args]
+        for named in node.keywords:
+            named.value = self.visit(named.value)
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
@@ -298,10 +310,7 @@ class _AtEntries(ast.NodeTransformer):
         if x.ndim != len(axes) or len(rest) > 1 or len(set(at.values())) != len(at):
             raise read.mistake(node, f"{node.value.id} has shape {x.shape}: at the entries of a sparse operand there "
                                "are arrays with its indices, each once, and one other index at most")  # fmt: skip
-        for k, side in at.items():
-            if x.shape[k] != self.places.shape[side]:
-                raise read.mistake(node, f"shapes {x.shape} and {self.places.shape} do not fit")
-        turned = x.transpose([*at, *rest])
+        turned = _summed(x.transpose([*at, *rest]), self.how)
         if rest and len(at) == 2 and isinstance(self.places, SparseArray):
             raise read.mistake(node, f"{node.value.id} has shape {x.shape}: at the entries of a matrix there are "
                                "vectors and matrices")  # fmt: skip
@@ -340,10 +349,3 @@ def _subscript(name: str, axes: Iterable[str]) -> ast.expr:
 def _swapped(right: ast.expr, replaced: dict[int, ast.expr]) -> ast.expr:
     """Return a copy of an expression in which parts are replaced, by their id()."""
     return deepcopy(right, dict(replaced))  # what is in the memo counts as copied
-
-
-def _evaluated(left: list[str], right: ast.expr, operands: dict[str, Any]) -> Array:
-    """Return what an expression of dense operands describes."""
-    text = f"_[{', '.join(left)}] = {ast.unparse(right)}" if left else f"_ = {ast.unparse(right)}"
-    named = {each.id for each in ast.walk(right) if isinstance(each, ast.Name)}
-    return comprehension(text, **{name: each for name, each in operands.items() if name in named})

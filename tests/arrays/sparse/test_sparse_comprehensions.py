@@ -47,6 +47,9 @@ DENSE_RESULTS: list[tuple[str, Any]] = [
     ("y[f] = sum(A[i,k] * X[k,f])", (A @ X).sum(0)), ("y[i] = sum(A[i,k] * X[k,f] * w[f])", A @ X @ np.arange(F)),
     ("y[i] = sum(I[i,k])", DENSE.sum(1)), ("n[k] = sum(I[i,k] > 4)", ((DENSE > 4) & THERE).sum(0)),
     ("y[i] = sum(A[i,k]) * max(A[i,j])", A.sum(1) * held(A, -np.inf).max(1)),
+    ("y[i] = sum(h[k] * h[k] * I[i,k])", DENSE.sum(1) * 100**2), ("y[i] = sum(A[i,k]) + _0[i]", A.sum(1) + z),
+    ("y[_1] = sum(A[_1,k]) * max(A[_1,j])", A.sum(1) * held(A, -np.inf).max(1)),
+    ("y[i] = sum(clip(A[i,k], max=x[k]))", held(np.minimum(A, x), 0).sum(1)),
     ("d[i] = min(S[i,j] + S[i,j])", np.where(S != 0, 2 * S, np.inf).min(1)),
 ]  # fmt: skip
 SPARSE_RESULTS: list[tuple[str, Any]] = [
@@ -61,9 +64,9 @@ SPARSE_RESULTS: list[tuple[str, Any]] = [
 def operands(text: str) -> dict[str, Any]:
     matrices = {"A": A, "S": S, "I": DENSE.astype(np.int8)}
     own: dict[str, Any] = {name: sparse.from_scipy(ss.csr_array(each)) for name, each in matrices.items()}
-    own |= {"x": x, "z": z, "X": X, "Z": Z, "D": D, "w": np.arange(F) * 1.0}
+    own |= {"x": x, "z": z, "X": X, "Z": Z, "D": D, "w": np.arange(F) * 1.0, "h": np.full(M, 100, np.int8), "_0": z}
     own["T"] = own["A"].T
-    return {name: each for name, each in own.items() if re.search(rf"\b{name}\[", text)}
+    return {name: each for name, each in own.items() if re.search(rf"\b{name}\b[\[)]", text)}
 
 
 @pytest.mark.parametrize("nprocs", [1, 2, 5])
@@ -106,11 +109,15 @@ def test_a_product_costs_what_the_operator_costs() -> None:
     ("y[i] = sum(A[i,k+1])", "two different plain indices"),
     ("C[i,k] = sum(A[i,k] * x[k])", r"sum is over no index: .*\n    C\[i,k\]"),
     ("y[i] = mean(A[i,k])", "of sparse operands there are sum, prod, min, max, any, all"),
-    ("y[i] = A[i,k] * x[k]", "an index of this is neither on the left nor in an aggregate"),
-    ("y[i] = sum(A[i,k] * z[k])", "do not fit"),
-    ("y[i] = sum(A[i,k] * x[2*k])", "plain everywhere"),
+    ("y[i] = A[i,k] * x[k]", "index 'k' is not on the left, and no aggregate is over it"),
+    ("y[i] = sum(A[i,k] * z[k])", "index 'k' is 9 in A.* and 13 in z"),
+    ("y[i] = sum(A)", r"A has shape \(13, 9\): index it, A\[i,j\]\n    y\[i\] = sum\(A\)\n"),
+    ("y[i] = sum(A[i,k] * v[k])", "no operand is called 'v'"),
+    ("y[i] = sum(foo(A[i,k]))", r"'foo' is no elementwise function.*\n    y\[i\] = sum\(foo\(A\[i,k\]\)\)\n"),
+    ("y[i] = sum(~A[i,k])", r"invert.*\n    y\[i\] = sum\(~A\[i,k\]\)\n"),
+    ("y[i] = sum(A[i,k] * x[-1-k])", "plain everywhere"),
     ("y[i] = sum(A[i,k]) for i in 0:3", "an index has no range"),
-    ("C[i,j] = sum(A[i,k] * S[k,j])", "do not fit"),
+    ("C[i,j] = sum(A[i,k] * S[k,j])", "index 'k' is 9 in A.* and 13 in S"),
     ("C[i,j] = sum(exp(S[i,k]) * S[k,j])", "takes a product"),
     ("C[i,k,f] = A[i,k] * X[k,f]", "its indices alone are on the left"),
     ("y[i] = sum(A[i,k] + I[i,k])", "its places are not those of the other"),

@@ -338,7 +338,7 @@ def test_comprehensions_are_numpys(nprocs: int) -> None:
             np.testing.assert_allclose(made.todense().compute(), wanted, rtol=1e-12, err_msg=text)
         for wrong, text in (("y[i] = sum(T[i,j])", "3 different plain indices"),
                             ("y[i] = sum(T[i,j,j])", "3 different plain indices"),
-                            ("y[i,j] = T[i,j,k] * 2", "neither on the left nor in an aggregate"),
+                            ("y[i,j] = T[i,j,k] * 2", "index 'k' is not on the left, and no aggregate is over it"),
                             ("y[i,l] = sum(T[i,j,k] * T[i,j,l])", "one of matrices: see"),
                             ("Y[i,r,q] = sum(T[i,j,k] * B[j,r] * C[k,q])", "indices r, q: at most one")):  # fmt: skip
             with pytest.raises(ba.errors.ComprehensionError, match=text):
