@@ -25,6 +25,7 @@ from bsp.arrays.comprehensions.names import (
     Values,
     aggregate_of,
     check_all_named,
+    check_function,
     free,
     index_names,
     names_in,
@@ -53,6 +54,9 @@ class CompiledAggregate(NamedTuple):
 
 def grouped(read: Comprehension, nodes: Mapping[str, Node], values: Values, key: tuple[Any, ...]) -> Node:
     """Return the array that a comprehension with computed indices describes.  Collective."""
+    for node in ast.walk(read.right):
+        if isinstance(node, ast.Call):
+            check_function(read, node, nodes)
     calls = outermost(read.right)
     if not calls:
         where = next(iter(read.keys.values()))

@@ -40,6 +40,10 @@ _INSTEAD: dict[type, str] = {
     ast.Not: "~ for `not`", ast.MatMult: "sum(A[i,k] * B[k,j]) for a matrix product",
 }  # fmt: skip
 
+_AGGREGATES_INSTEAD = {
+    "count": "sum(1), or sum(condition)", "avg": "mean(...)", "average": "mean(...)", "amin": "min(...)",
+    "amax": "max(...)",
+}  # fmt: skip
 _RANGELESS = "index '{0}' is in no operand: give its range, ... for {0} in 0:n"
 
 Values = Mapping[str, Any]  # Python numbers by name
@@ -101,8 +105,7 @@ class Indices:
         for node in ast.walk(read.right):
             if isinstance(node, ast.Call):
                 known.update(ast.walk(node.func))
-                if aggregate_of(node) is None:
-                    self._check_function(node.func)
+                check_function(read, node, self.kinds)
             elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node not in known:
                 known.update(ast.walk(node))
                 name = node.value.id
@@ -125,18 +128,6 @@ class Indices:
         if name not in given and name not in self.names and name not in CONSTANTS:
             hint = suggestion(name, given | self.names) or f": give it, {name}=..."
             raise self.read.mistake(node, f"{name!r} is neither an operand nor an index{hint}")
-
-    def _check_function(self, func: ast.expr) -> None:
-        read = self.read
-        if not isinstance(func, ast.Name):
-            whole = read.words(func)
-            plain = whole.rpartition(".")[2]
-            hint = f": write {plain}(...)" if plain in {*FUNCTIONS, *AGGREGATES} and "." in whole else ""
-            raise read.mistake(func, f"{whole} is no function of a comprehension{hint}")
-        if func.id not in FUNCTIONS and func.id not in CASTS:
-            hint = suggestion(func.id, [*FUNCTIONS, *AGGREGATES, *CASTS])
-            what = "an operand, indexed with [ ]" if func.id in self.kinds else "no elementwise function or aggregate"
-            raise read.mistake(func, f"{func.id!r} is {what}{hint}")
 
     # --------------------------------------------------------------------------- scopes
 
@@ -311,6 +302,23 @@ def aggregate_of(node: ast.Call) -> str | None:
     """Return the name of the aggregate that a call is of, as in `sum` or `sum[k]`; None for any other function."""
     func = node.func.value if isinstance(node.func, ast.Subscript) else node.func
     return func.id if isinstance(func, ast.Name) and func.id in AGGREGATES else None
+
+
+def check_function(read: Comprehension, call: ast.Call, kinds: Container[str]) -> None:
+    """Raise ComprehensionError for a call of something that is neither an aggregate nor an elementwise function."""
+    func = call.func
+    if aggregate_of(call) is not None:
+        return
+    if not isinstance(func, ast.Name):
+        whole = read.words(func)
+        plain = whole.rpartition(".")[2]
+        hint = f": write {plain}(...)" if plain in {*FUNCTIONS, *AGGREGATES} and "." in whole else ""
+        raise read.mistake(func, f"{whole} is no function of a comprehension{hint}")
+    if func.id not in FUNCTIONS and func.id not in CASTS:
+        named = _AGGREGATES_INSTEAD.get(func.id)
+        hint = f": write {named}" if named else suggestion(func.id, [*FUNCTIONS, *AGGREGATES, *CASTS])
+        what = "an operand, indexed with [ ]" if func.id in kinds else "no elementwise function or aggregate"
+        raise read.mistake(func, f"{func.id!r} is {what}{hint}")
 
 
 def outermost(node: ast.AST) -> list[ast.Call]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from bsp.arrays import build
 from bsp.arrays.array import Array, wrap
+from bsp.arrays.errors import PlanTooLarge
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.expressions import layout as layouts
 from bsp.arrays.expressions.graph import Access, Node
@@ -24,6 +25,7 @@ from bsp.arrays.planning.reshaping import contiguous
 from bsp.arrays.procedures.forecast import procedure
 from bsp.arrays.procedures.operands import computed, declared_of, layout_at, made_of
 from bsp.arrays.sorting.extremes import extremes
+from bsp.cost.units import in_bytes
 from bsp.declared import Reported, declares
 from bsp.errors import ValueNeeded
 
@@ -67,12 +69,19 @@ def by_group(
     Cost: two supersteps.  The first finds the least and greatest key, h = 2k(p - 1) for k keys; each key remembers
     them.  The second sends the groups that each process has: h about g words for g groups, 2g for mean, 3g for var and
     std; p - 1 times that where the result is so small that every process gets all of it.
-    Raises BadGroup on every process for a key outside its span.
+    Raises, on every process, BadGroup for a key outside its span, and PlanTooLarge if the groups do not fit into the
+    memory.
     """
     here, aggregate = world(), AGGREGATES[how]
     nodes = list(computed(*[build.strong(each._node) for each in (values, *keys)]))
     runs = _runs(here, nodes[1:], spans)
     shape = (*[len(run) for run in runs], *[whole[axis] for axis in plain])
+    needed = prod(shape) * _held(aggregate, nodes[0].kind.dtype).itemsize / here.nprocs
+    if here.memory and needed > here.memory:
+        raise PlanTooLarge(
+            f"comprehension: {prod(shape)} groups need {in_bytes(needed)} on each process, with elements or without, "
+            f"limit {in_bytes(here.memory)}; np.unique(keys, return_inverse=True) numbers those that have elements"
+        )
     layout = _layout_for(nodes, axes, whole)
     nodes = [_beside(node, own, layout) for node, own in zip(nodes, axes, strict=True)]
     return _aggregated(here, aggregate, nodes, axes, runs, plain, shape, layout)

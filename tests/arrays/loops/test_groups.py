@@ -11,7 +11,7 @@ from numpys_answers import WAYS, dealt, dealt_always
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays.errors import ComprehensionError
+from bsp.arrays.errors import ComprehensionError, PlanTooLarge
 from bsp.errors import ValueNeeded
 
 RNG = np.random.default_rng(5)
@@ -218,6 +218,14 @@ def test_of_more_groups_than_elements_only_those_travel_that_have_some(nprocs: i
     assert bsp.run(main, nprocs=nprocs) == [[float(np.arange(size).sum()), 17.0]] * nprocs
 
 
+def test_groups_that_do_not_fit_into_the_memory_are_refused() -> None:
+    def main(proc: bsp.Process) -> None:
+        with ba.options(memory=1e9), pytest.raises(PlanTooLarge, match=r"10000000001 groups need 26\.7 GB on each"):
+            ba.comprehension("S[b[i]] = sum(x[i])", b=np.array([3, 10**10]), x=x[:2])
+
+    bsp.run(main, nprocs=3)
+
+
 def test_rows_by_group_stay_where_they_are() -> None:
     table, rows = RNG.normal(size=(4_000, 10)), RNG.integers(0, 6, 4_000)
 
@@ -306,6 +314,10 @@ ERRORS: list[tuple[str, dict[str, Any], str]] = [
      """sum cannot be over 'j', which is on the left
     S[r[i], j] = sum[j](X[i,j])
                      ^"""),
+    ("S[b[i]] = count(x[i])", BX,
+     """'count' is no elementwise function or aggregate: write sum(1), or sum(condition)
+    S[b[i]] = count(x[i])
+              ^^^^^"""),
     ("S[b[i]] = sum(x[i])", BX | {"y": x},
      """the operand 'y' is not in the text
     S[b[i]] = sum(x[i])
