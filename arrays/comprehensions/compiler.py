@@ -86,9 +86,10 @@ def comprehension(text: str, /, **operands: ArrayLike) -> Array:
     4. The extent of an index is that of the axes it indexes plainly, unless it has a range, `for i in start:stop:step`
        (Python's range); position 0 of the result's axis then is i = start.
     5. A computed index on the left names a group: in S[b[i]] = sum(x[i]) each b[i] is an integer from 0, or in its
-       range.  An aggregate combines the members of a group, separately for each of the other indices on the left:
-       S[b[i], c[i]] = sum(1) counts pairs, S[b[i], j] = mean(X[i,j]) averages rows.  For an empty group sum gives 0,
-       prod 1, min inf (for integers the greatest one), mean nan.  Collective: the values are computed at once.
+       range.  S[i//4] has bins, S[(i+1) % n] is rotated, and S[i+1], for i+1 in 0:n+2, is padded.  An aggregate
+       combines the members of a group, separately for each of the other indices on the left: S[b[i], c[i]] = sum(1)
+       counts pairs, S[b[i], j] = mean(X[i,j]) averages rows.  For an empty group sum gives 0, prod 1, min inf (for
+       integers the greatest one), mean nan.  Collective: the values are computed at once.
     The factors of a product of integers inside sum, prod, mean, var or std have the dtype of the aggregate: products of
     small integers do not overflow.
     Sparse operands (`bsp.arrays.sparse`): their absent entries do not take part, as if they were the zero of the

@@ -36,7 +36,7 @@ class Span(NamedTuple):
 class Comprehension(NamedTuple):
     """A comprehension that has been parsed; `col_offset` of its nodes are positions in `text`.
 
-    A computed index on the left, as in S[b[i]], is an index whose name is its text: "b[i]".
+    A computed index on the left, as in S[b[i]] or S[i // 2], is an index whose name is its text: "b[i]".
     """
 
     text: str
@@ -181,7 +181,7 @@ def _left(text: str, line: str, stop: int) -> tuple[str, tuple[ast.Name, ...], d
     keys: dict[str, ast.expr] = {}
     for part in axes_of(tree):
         each = part
-        if any(isinstance(inner, ast.Subscript) for inner in ast.walk(part)):
+        if not isinstance(part, ast.Name) and any(isinstance(inner, ast.Name) for inner in ast.walk(part)):
             each = _called(part)
             keys[each.id] = part
         if not isinstance(each, ast.Name):

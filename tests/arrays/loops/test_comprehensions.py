@@ -428,9 +428,13 @@ as in B[i] = A[i+1] for i in 0:9
     E[i,i] = x[i]
         ^"""),
     ("E[i+1] = x[i]", {"x": x},
-     """on the left are plain names of indices; ranges come last: ... for i in 1:9
+     """i+1 on the left names groups, and no aggregate is on the right: E[...] = sum(x[i])?
     E[i+1] = x[i]
       ^^^"""),
+    ("E[0] = x[i]", {"x": x},
+     """on the left are plain names of indices; ranges come last: ... for i in 1:9
+    E[0] = x[i]
+      ^"""),
     ("E[i] += x[i]", {"x": x},
      """the left side is a new array: write `=`, and the old one on the right
     E[i] += x[i]

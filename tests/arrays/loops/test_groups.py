@@ -98,6 +98,13 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("S[r[i]] = max(sum[j](X[i,j]))", {"r": r, "X": X}, by(r, 4, X.sum(1), np.max)),
     ("S[r[i]] = sum(X[i,j] * max[l](X[i,l]))", {"r": r, "X": X}, np.bincount(r, X.sum(1) * X.max(1))),
     ("S[b[i]] = sum(x[i])", {"b": b[:0], "x": x[:0]}, np.zeros(0)),
+    ("S[i//17] = sum(x[i])", {"x": x}, np.bincount(np.arange(N) // 17, x)),
+    ("S[i//2, j%3] = max(X[i,j])", {"X": X},
+     np.array([[X[2 * g : 2 * g + 2, h::3].max() for h in range(3)] for g in range(19)])),
+    ("R[(i+1) % n] = sum(x[i])", {"x": x, "n": N}, np.roll(x, 1)),
+    ("P[i+1, j+2] = sum(X[i,j]) for i+1 in 0:n+2, j + 2 in 0:15", {"X": X, "n": 37}, np.pad(X, ((1, 1), (2, 2)))),
+    ("F[i+j] = sum(v[i] * w[j])", {"v": v, "w": w[:40]}, np.convolve(v, w[:40])),
+    ("D[i-j] = sum(X[i,j]) for i-j in -10:37", {"X": X}, np.array([np.trace(X, -d) for d in range(-10, 37)])),
 ]  # fmt: skip
 
 
