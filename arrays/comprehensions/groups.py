@@ -22,6 +22,7 @@ from bsp.arrays import build
 from bsp.arrays.array import wrap
 from bsp.arrays.comprehensions.compiler import Compiler, Template, compiled
 from bsp.arrays.comprehensions.names import (
+    Indices,
     Values,
     aggregate_of,
     check_all_named,
@@ -111,7 +112,10 @@ def _part(read: Comprehension, call: ast.Call, kinds: Mapping[str, Kind], values
                 raise read.mistake(each, f"{how} cannot be over {each.id!r}, which is on the left")
             over.setdefault(each.id, each)
     before = [where for name, where in over.items() if name not in of_keys]
-    if before and how in _BEFORE:  # a group has all their positions or none: aggregate over them first
+    whole = _sub(read, (*over.values(), *plain), ast.Tuple([body, *keys], ast.Load()))
+    every = Indices(whole, _named(whole, kinds), _named(whole, values)).left
+    # A group has all positions of an index that is in no key, or none: aggregate over them first, if there are some.
+    if before and how in _BEFORE and all(index.extent for index in every):
         function = ast.Subscript(ast.Name(how), ast.Tuple([ast.Name(each.id) for each in before], ast.Load()))
         for node in (function, function.value, function.slice, *ast.walk(function.slice)):
             ast.copy_location(node, call)

@@ -98,6 +98,8 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("S[r[i]] = max(sum[j](X[i,j]))", {"r": r, "X": X}, by(r, 4, X.sum(1), np.max)),
     ("S[r[i]] = sum(X[i,j] * max[l](X[i,l]))", {"r": r, "X": X}, np.bincount(r, X.sum(1) * X.max(1))),
     ("S[b[i]] = sum(x[i])", {"b": b[:0], "x": x[:0]}, np.zeros(0)),
+    ("S[r[i]] = min(X[i,j])", {"r": r, "X": X[:, :0]}, np.full(4, np.inf)),
+    ("S[r[i]] = mean(X[i,j])", {"r": r, "X": X[:, :0]}, np.full(4, np.nan)),
     ("S[i//17] = sum(x[i])", {"x": x}, np.bincount(np.arange(N) // 17, x)),
     ("S[i//2, j%3] = max(X[i,j])", {"X": X},
      np.array([[X[2 * g : 2 * g + 2, h::3].max() for h in range(3)] for g in range(19)])),
