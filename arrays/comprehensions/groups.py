@@ -67,6 +67,7 @@ def grouped(read: Comprehension, nodes: Mapping[str, Node], values: Values, key:
         )  # fmt: skip
     check_all_named(read, {*nodes, *values})
     kinds = {name: node.kind for name, node in nodes.items()}
+    compiled((*key, "outside"), partial(_check_outside, read, kinds, values))
     results: dict[str, Node] = {}
     parts: list[CompiledAggregate] = []
     for number, call in enumerate(calls):
@@ -80,6 +81,18 @@ def grouped(read: Comprehension, nodes: Mapping[str, Node], values: Values, key:
         results[f"#{number}"] = found._node
     made = tuple((name, node.kind) for name, node in results.items())
     return _rest(read, parts, {**nodes, **results}, values, (*key, *made))
+
+
+def _check_outside(read: Comprehension, kinds: Mapping[str, Kind], values: Values) -> bool:
+    """Return True; raise ComprehensionError for an index of the members of a group outside of the aggregates."""
+    none = [ast.Constant(0) for _ in outermost(read.right)]
+    for name, where in free(_Results(none).visit(deepcopy(read.right)), index_names(read, kinds, values)).items():
+        if all(name != each.id for each in read.left):
+            raise read.mistake(
+                where, f"index {name!r} is of the members of a group, and no aggregate is over it: outside of "
+                "aggregates there are the indices on the left"
+            )  # fmt: skip
+    return True
 
 
 def _outside(read: Comprehension, bad: BadGroup, span: range | None) -> Exception:

@@ -300,9 +300,15 @@ ERRORS: list[tuple[str, dict[str, Any], str]] = [
     S[b[i]] = x[i]
       ^^^^"""),
     ("S[b[i]] = sum(x[i]) + w[i]", BX | {"w": w},
-     """index 'i' is not on the left, and no aggregate is over it: put it on the left, or write sum(sum(x[i]) + w[i])
+     """index 'i' is of the members of a group, and no aggregate is over it: outside of aggregates there are the \
+indices on the left
     S[b[i]] = sum(x[i]) + w[i]
                             ^"""),
+    ("S[i%2] = sum(x[i]) + i", {"x": x},
+     """index 'i' is of the members of a group, and no aggregate is over it: outside of aggregates there are the \
+indices on the left
+    S[i%2] = sum(x[i]) + i
+                         ^"""),
     ("S[b[i]] = sum(X[i,j])", {"b": b, "X": X},
      """index 'i' is 37 in X[i,j] (X has shape (37, 11)) and 1003 in b[i] (b has shape (1003,))
     S[b[i]] = sum(X[i,j])
