@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from bsp.arrays.api.creation import arange, asarray
+from bsp.arrays.api.creation import arange, asarray, full
 from bsp.arrays.array import Array
 from bsp.arrays.comprehensions.compiler import BINARY, comprehension, named_operands
 from bsp.arrays.comprehensions.names import Indices, aggregate_of, check_all_named, free, outermost
@@ -174,7 +174,11 @@ class _Sparse:
         right = at.visit(deepcopy(body))
         if rest:
             right = ast.Call(_subscript(how, rest), [right], [])
+        semiring = Semiring(_ADD[how])
         if len(axes) == len(names):
+            if how in ("min", "max") and not places.nnz:
+                values = self._evaluated([at.entry, *kept], right, at.operands, call)
+                return full(values.shape[1:], semiring.zero_of(values.dtype), values.dtype), kept
             whole = ast.Call(_subscript(how, [at.entry]), [right], [])
             return self._evaluated(kept, whole, at.operands, call), kept
         own = [name for name in names if name not in over]
@@ -183,7 +187,6 @@ class _Sparse:
                 call, f"beside {', '.join(map(repr, own))} it has the indices {', '.join(kept)}: at most one"
             )
         values = self._evaluated([at.entry, *kept], right, at.operands, call)
-        semiring = Semiring(_ADD[how])
         dtype = semiring.add.reduce(np.zeros(1, values.dtype)).dtype
         values = values != 0 if dtype.kind == "b" else values.astype(dtype)  # complex numbers are not cast to bool
         found = places._over(axes, semiring.add, semiring.zero_of(dtype), values)

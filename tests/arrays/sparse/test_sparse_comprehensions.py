@@ -50,6 +50,7 @@ DENSE_RESULTS: list[tuple[str, Any]] = [
     ("y[i] = sum(h[k] * h[k] * I[i,k])", DENSE.sum(1) * 100**2), ("y[i] = sum(A[i,k]) + _0[i]", A.sum(1) + z),
     ("y[_1] = sum(A[_1,k]) * max(A[_1,j])", A.sum(1) * held(A, -np.inf).max(1)),
     ("y[i] = sum(clip(A[i,k], max=x[k]))", held(np.minimum(A, x), 0).sum(1)),
+    ("s = min(E[i,k] + x[k])", np.inf), ("y[f] = max(E[i,k] * X[k,f])", np.full(F, -np.inf)), ("s = sum(E[i,k])", 0),
     ("d[i] = min(S[i,j] + S[i,j])", np.where(S != 0, 2 * S, np.inf).min(1)),
 ]  # fmt: skip
 SPARSE_RESULTS: list[tuple[str, Any]] = [
@@ -62,7 +63,7 @@ SPARSE_RESULTS: list[tuple[str, Any]] = [
 
 
 def operands(text: str) -> dict[str, Any]:
-    matrices = {"A": A, "S": S, "I": DENSE.astype(np.int8)}
+    matrices = {"A": A, "S": S, "I": DENSE.astype(np.int8), "E": 0 * A}
     own: dict[str, Any] = {name: sparse.from_scipy(ss.csr_array(each)) for name, each in matrices.items()}
     own |= {"x": x, "z": z, "X": X, "Z": Z, "D": D, "w": np.arange(F) * 1.0, "h": np.full(M, 100, np.int8), "_0": z}
     own["T"] = own["A"].T
