@@ -63,6 +63,7 @@ from bsp.arrays.selection.masks import *
 from bsp.arrays.selection.selecting import *
 from bsp.arrays.selection.sliding import *
 from bsp.arrays.sorting.counting import *
+from bsp.arrays.sorting.distinct import *
 from bsp.arrays.sorting.partition import *
 from bsp.arrays.sorting.quantiles import *
 from bsp.arrays.sorting.searching import *
