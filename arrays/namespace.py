@@ -19,7 +19,7 @@ from bsp.arrays.api import (
     contraction,
     creation,
     dtypes,
-    interchange,
+    polynomials, interchange,
     manipulation,
     reductions,
     statistics,
@@ -29,12 +29,12 @@ from bsp.arrays.api.signatures import numpys
 from bsp.arrays.files import formats
 from bsp.arrays.procedures import lines
 from bsp.arrays.selection import grids, masks, selecting, sliding
-from bsp.arrays.sorting import counting, partition, quantiles, searching, sets, sorting
+from bsp.arrays.sorting import counting, distinct, partition, quantiles, searching, sets, sorting
 
 _MODULES: tuple[ModuleType, ...] = (
     ufuncs, creation, manipulation, reductions, contraction, dtypes, lines, choosing, calculus, statistics, masks,
-    selecting, sorting, partition, editing, in_place, searching, sliding, sets, counting, quantiles, grids, polynomials,
-    interchange,
+    selecting, sorting, partition, editing, in_place, searching, sliding, distinct, sets, counting, quantiles, grids,
+    polynomials, interchange,
 )  # fmt: skip
 
 

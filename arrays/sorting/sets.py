@@ -17,7 +17,15 @@ from bsp.arrays.procedures.forecast import procedure
 from bsp.arrays.procedures.operands import computed, declared_of, known, layout_at, made_of, mine, one_vector
 from bsp.arrays.selection.masks import compress_node
 from bsp.arrays.sorting.distinct import (
-    by_source, distinct, own_elements, parted, splits, tell_elements, uneven, unique, words_of,
+    by_source,
+    distinct,
+    own_elements,
+    parted,
+    splits,
+    tell_elements,
+    uneven,
+    unique,
+    words_of,
 )  # fmt: skip
 from bsp.arrays.sorting.order_statistics import ALL
 from bsp.arrays.sorting.searching import searchsorted

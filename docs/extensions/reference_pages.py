@@ -53,7 +53,7 @@ ARRAYS = [
      ["reductions", "statistics", "calculus", "lines", "choosing"], []),
     ("products", "Products and comprehensions", ["contraction"], ["comprehension"]),
     ("selecting", "Selecting, sorting, searching and sets",
-     ["selecting", "masks", "sorting", "partition", "searching", "sliding", "sets", "counting", "quantiles"], []),
+     ["selecting", "masks", "sorting", "partition", "searching", "sliding", "distinct", "sets", "counting", "quantiles"], []),
     ("editing", "Editing arrays", ["editing", "in_place"], []),
     ("polynomials", "Polynomials", ["polynomials"], []),
     ("dtypes", "Dtypes and interchange", ["dtypes", "interchange"], []),
