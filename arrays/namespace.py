@@ -19,7 +19,7 @@ from bsp.arrays.api import (
     contraction,
     creation,
     dtypes,
-    polynomials, interchange,
+    interchange,
     manipulation,
     reductions,
     statistics,
