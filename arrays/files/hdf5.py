@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,10 @@ from bsp.arrays.files.agreement import (
     agreed,
     blocks_read,
     evaluated,
-    flushed,
     needed,
     replaced,
     same_everywhere,
+    write_at,
     writers_of,
 )
 from bsp.arrays.files.format import register
@@ -34,19 +35,60 @@ _FILES = Held("HDF5", "biufc")
 
 
 @contextmanager
-def _opened(path: PathLike, mode: str) -> Iterator[Any]:
-    """Open an HDF5 file.  An error of the system is raised in its own words.
+def _opened(path: PathLike) -> Iterator[Any]:
+    """Open an HDF5 file to read it.  An error of the system is raised in its own words.
 
     h5py's words for it have the time and addresses in memory, which differ between clones.
     """
     try:
-        with needed("h5py").File(path, mode) as file:
+        with needed("h5py").File(path, "r") as file:
             yield file
     except (OSError, RuntimeError) as wrong:
         number = re.search(r"errno = (\d+)", str(wrong))
         if number is None:
             raise
         raise OSError(int(number[1]), os.strerror(int(number[1]))) from None
+
+
+class _WrittenFile(io.FileIO):
+    """A file that HDF5 writes through Python.  It keeps the first error of a write; HDF5 continues as if all went well.
+
+    HDF5 writes what it has cached when a dataset or the file is closed.  If that fails, as on a full disk, h5py may
+    raise nothing, and HDF5 may crash later.
+    """
+
+    error: OSError | None = None
+
+    def _attempt(self, change: Callable[[], Any]) -> None:
+        if self.error is None:
+            try:
+                change()
+            except OSError as wrong:
+                self.error = wrong
+
+    def write(self, data: Any) -> int:
+        """Write all of `data` at the current position, which HDF5 sets before each write."""
+        self._attempt(lambda: write_at(self, self.tell(), data))
+        return memoryview(data).nbytes
+
+    def truncate(self, size: int | None = None) -> int:
+        """Change the size of the file."""
+        self._attempt(lambda: super(_WrittenFile, self).truncate(size))
+        return self.tell() if size is None else size
+
+
+@contextmanager
+def _written(path: Path, mode: str) -> Iterator[Any]:
+    """Open an HDF5 file to write it, and flush it to the disk.  Raise the error of the first write that failed."""
+    h5py = needed("h5py")
+    with _WrittenFile(path, "w+" if mode == "w" else mode) as raw:
+        try:
+            with h5py.File(raw, mode) as file:
+                yield file
+        finally:
+            if raw.error is not None:
+                raise raw.error
+        os.fsync(raw.fileno())
 
 
 def read_hdf5(path: PathLike, dataset: str | None = None, *, grid: Grid = None, process_grid: Grid = None) -> Array:
@@ -61,7 +103,7 @@ def read_hdf5(path: PathLike, dataset: str | None = None, *, grid: Grid = None, 
 
     def work() -> Any:
         h5py = needed("h5py")
-        with _opened(path, "r") as file:
+        with _opened(path) as file:
             names: list[str] = []
             file.visititems(lambda name, each: names.append(name) if isinstance(each, h5py.Dataset) else None)
             name = names[0] if dataset is None and len(names) == 1 else dataset
@@ -99,12 +141,12 @@ def write_hdf5(path: PathLike, x: ArrayLike, dataset: str = "data", **options: A
     writers = sorted({pid for node in nodes.values() if node.layout is not None for pid in writers_of(node.layout)})
 
     def prepare(part: Path) -> None:
-        with _opened(part, "w") as file:
+        with _written(part, "w") as file:
             for name, node in nodes.items():
                 file.create_dataset(name, node.kind.shape, node.kind.dtype, **(options if node.kind.shape else {}))
 
     def write(part: Path) -> None:
-        with _opened(part, "r+") as file:
+        with _written(part, "r+") as file:
             for name, node in nodes.items():
                 layout = node.layout
                 assert layout is not None
@@ -113,7 +155,6 @@ def write_hdf5(path: PathLike, x: ArrayLike, dataset: str = "data", **options: A
                 for at, block in node.value.items():
                     if block.size:
                         file[name][tuple(slice(*span) for span in layout.box(at))] = block
-        flushed(part)
 
     replaced(f"write_hdf5({os.fspath(path)!r})", path, prepare, write, writers, in_turns=True)
 

@@ -10,6 +10,7 @@ import io
 import lzma
 import os
 import shutil
+import subprocess
 import sys
 import tokenize
 import zipfile
@@ -634,6 +635,34 @@ def test_hdf5_datasets_are_named(tmp_path: Path) -> None:
     for link in ("soft", "hard"):
         assert alike(lambda: ba.read_hdf5(path, link), 3).tolist() == [0, 1, 2, 3, 4]
     assert "arrays hold numbers" in told(FormatError, lambda: ba.read_hdf5(path, "s"), 2)
+
+
+@pytest.mark.parametrize("options", ["", "compression='gzip'", "chunks=(1000,)"])
+def test_hdf5_that_does_not_fit_on_the_disk_leaves_the_old_file(tmp_path: Path, options: str) -> None:
+    """HDF5 writes its caches when it closes a file, and may crash if that fails: so in an interpreter of its own."""
+    pytest.importorskip("h5py")
+    program = f"""
+import resource
+import numpy as np
+import bsp, bsp.arrays as ba
+
+def main(proc):
+    x = ba.asarray(np.random.default_rng(0).random(100_000))
+    try:
+        ba.write_hdf5("x.h5", x, {options})
+    except OSError as wrong:
+        return str(wrong).partition(" (process")[0]
+
+bsp.run(lambda proc: ba.save("x.h5", ba.arange(3)), nprocs=2)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
+for nprocs in (1, 3, 1, 2):
+    print(bsp.run(main, nprocs=nprocs)[0])
+print(ba.load("x.h5").tolist())
+"""
+    ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    wrong = f"write_hdf5('x.h5'): {os.strerror(errno.EFBIG)}"
+    assert (ran.returncode, ran.stderr, ran.stdout.splitlines()) == (0, "", [*[wrong] * 4, "[0, 1, 2]"])
+    assert [each.name for each in tmp_path.iterdir()] == ["x.h5"]
 
 
 def test_zarr_chunks_are_the_blocks(tmp_path: Path) -> None:
