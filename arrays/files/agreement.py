@@ -96,13 +96,14 @@ def same_everywhere(call: str, answers: Sequence[Any]) -> Any:
 
 def replaced(
     call: str, path: PathLike, prepare: Callable[[Path], None], write: Callable[[Path], None],
-    writers: Sequence[int], in_turns: bool = False, is_own: Callable[[Path], bool] = Path.is_file,
+    writers: Sequence[int], in_turns: bool = False, is_own: Callable[[Path], bool] = lambda folder: False,
 ) -> None:  # fmt: skip
     """Write a file or folder from several processes, then rename it to `path`, replacing what was there.  Collective.
 
     prepare : run by process 0; creates the new file or folder beside the target, complete except for its contents.
     write : run by each of the `writers` to write its part; one process after the other if `in_turns`.
-    is_own : whether what is there may be replaced by what is written: a file, or a folder of the same format.
+    is_own : whether a folder that is there may be replaced: it has the same format.  A file is, unless
+        it is read-only.
     Cost: 3 supersteps, or 2 + len(writers) in turns; the only words are each step's success or error.
     A file is replaced in one rename.  A folder takes two, and between them the target does not exist for a moment; the
     old folder then lies beside it.  If a step fails, the partial file is removed and the old one stays.
@@ -115,9 +116,11 @@ def replaced(
         if here.pid == 0:
             if not target.parent.is_dir():
                 raise FileNotFoundError(errno.ENOENT, f"there is no folder {os.fspath(target.parent)!r}")
-            if target.exists() and not target.is_file() and not is_own(target):
+            if target.exists() and not target.is_file() and not (target.is_dir() and is_own(target)):
                 what = "folder of other contents" if target.is_dir() else "device, a pipe or a socket"
                 raise OSError(errno.EEXIST, f"it is a {what}, which is not replaced; choose another name")
+            if target.exists() and not os.access(target, os.W_OK):  # a rename would replace it all the same
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             _remove(part)
             prepare(part)
 
@@ -195,7 +198,8 @@ def _replace(part: Path, target: Path) -> None:
         if target.exists():
             os.rename(target, old)
         os.rename(part, target)
-        _remove(old)
+        with suppress(OSError):  # the new folder is complete
+            _remove(old)
     else:
         if target.exists():
             shutil.copymode(target, part)

@@ -37,6 +37,7 @@ from bsp.arrays.typing import ArrayLike, DTypeLike
 from bsp.values.payload import cuts_of
 
 _FILES = Held("Parquet", "biuf", long=False)
+_MARKS = ("_SUCCESS", "_metadata", "_common_metadata")  # files that Spark and pyarrow write beside those of tables
 _AXES = b"nonstop-bsp.axes"  # metadata key: the number of axes of the array that was written
 
 
@@ -56,6 +57,7 @@ def read_parquet(
 ) -> Any:  # fmt: skip
     """Read the numbers of a Parquet file, or of all files of a folder, in order of their names.
 
+    Files and folders whose names begin with "." or "_" are not read: they are incomplete, or not part of the table.
     columns : one name gives an array of shape (rows,), a list (rows, len(columns)); None: all, as (rows,) if
         `write_parquet` wrote the files from a vector.
     dtype : None: what the columns promote to; a column with missing values is read as floats, with NaN for them.
@@ -150,9 +152,9 @@ def write_parquet(path: PathLike, x: ArrayLike, names: Sequence[str] | None = No
 
 
 def _has_tables_alone(folder: Path) -> bool:
-    """Return whether a folder has nothing but Parquet files, and marks such as "_SUCCESS" of who wrote them."""
-    return folder.is_dir() and all(
-        each.suffix == ".parquet" or each.name.startswith(("_", ".")) or _has_tables_alone(each)
+    """Return whether a folder has nothing but Parquet files, and what programs that wrote them left beside them."""
+    return all(
+        _has_tables_alone(each) if each.is_dir() else each.suffix in (".parquet", ".crc") or each.name in _MARKS
         for each in folder.iterdir()
     )
 
@@ -161,7 +163,10 @@ def _files_of(path: PathLike) -> list[Path]:
     target = Path(path)
     if not target.is_dir():
         return [target]
-    found = sorted(each for each in target.rglob("*.parquet") if each.is_file())
+    found = sorted(
+        each for each in target.rglob("*.parquet")
+        if each.is_file() and not any(name.startswith((".", "_")) for name in each.relative_to(target).parts)
+    )  # fmt: skip
     if not found:
         raise ValueError("the folder has no .parquet files")
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,8 @@ def write_zarr(path: PathLike, x: ArrayLike) -> None:
     """Write an array to a Zarr array, in chunks of the size of its blocks; each process writes its own chunks.
 
     Chunks are of equal size, so rows at the edges of blocks may move to another process first; cyclic blocks stay.
-    The folder is written beside its target and takes its place when all is written; a folder of other contents stays.
+    The folder is written beside its target and takes its place when all is written; a folder of other contents, or a
+    Zarr group, stays.
     Cost: 3 supersteps, and one exchange where blocks are not of equal size.
     Raises FileError on every process if one could not write, ImportError without zarr.
     """
@@ -78,7 +80,11 @@ def write_zarr(path: PathLike, x: ArrayLike) -> None:
     chunks = tuple(max(int(np.diff(axis.bounds).max(initial=1)), 1) for axis in layout.axes)
 
     def prepare(part: Path) -> None:
-        needed("zarr").open_array(os.fspath(part), mode="w", shape=shape, chunks=chunks, dtype=dtype)
+        zarr = needed("zarr")
+        options: dict[str, Any] = {}
+        if (part.parent / ".zgroup").exists() and not zarr.__version__.startswith("2."):
+            options["zarr_format"] = 2  # a group finds arrays of its own version only
+        zarr.open_array(os.fspath(part), mode="w", shape=shape, chunks=chunks, dtype=dtype, **options)
 
     def write(part: Path) -> None:
         data = needed("zarr").open_array(os.fspath(part), mode="r+")
@@ -86,13 +92,15 @@ def write_zarr(path: PathLike, x: ArrayLike) -> None:
             if block.size:
                 data[tuple(slice(*span) for span in layout.box(at))] = block
 
-    replaced(f"write_zarr({os.fspath(path)!r})", path, prepare, write, writers_of(layout), is_own=_is_zarr)
+    replaced(f"write_zarr({os.fspath(path)!r})", path, prepare, write, writers_of(layout), is_own=_is_array)
 
 
-def _is_zarr(folder: Path) -> bool:
-    """Return whether a folder is empty, or an array or a group of Zarr."""
-    names = set(os.listdir(folder)) if folder.is_dir() else {""}
-    return not names or not names.isdisjoint(("zarr.json", ".zarray", ".zgroup"))
+def _is_array(folder: Path) -> bool:
+    """Return whether a folder is empty or a Zarr array.  A group is neither: it may have many arrays."""
+    names = os.listdir(folder)
+    if "zarr.json" in names:
+        return bool(json.loads((folder / "zarr.json").read_bytes()).get("node_type") == "array")
+    return not names or ".zarray" in names
 
 
 def _chunked(layout: Layout, nprocs: int) -> Layout:

@@ -241,6 +241,49 @@ def test_a_folder_of_other_contents_is_not_replaced(tmp_path: Path, ending: str)
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
+@pytest.mark.parametrize("name", [".ssh/id", "_notes/x.csv", ".hidden", "x.parquet/x.csv"])
+def test_a_folder_of_hidden_files_is_not_replaced_by_tables(tmp_path: Path, name: str) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "home" / name).parent.mkdir(parents=True)
+    (tmp_path / "home" / name).write_text("mine")
+    assert "a folder of other contents" in told(FileError, lambda: ba.write_parquet(tmp_path / "home", ba.ones(9)), 2)
+    assert (tmp_path / "home" / name).read_text() == "mine"
+
+
+def test_a_folder_of_tables_is_replaced_with_the_marks_of_their_writers(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "x.parquet"
+    (path / "year=2026").mkdir(parents=True)
+    for name in ("_SUCCESS", "._SUCCESS.crc", "_metadata", "year=2026/x.parquet"):
+        (path / name).write_bytes(b"")
+    alike(lambda: ba.save(path, ba.arange(4)), 2)
+    assert alike(lambda: ba.load(path), 3).tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_zarr_group_is_not_replaced_by_an_array(tmp_path: Path, version: Any) -> None:
+    zarr = import_module("zarr")
+    path = tmp_path / "x.zarr"
+    zarr.open_group(path, mode="w", zarr_format=version).create_array("y", data=np.arange(3))
+    assert "a folder of other contents" in told(FileError, lambda: ba.save(path, ba.ones(9)), 2)
+    assert alike(lambda: ba.read_zarr(path / "y"), 2).tolist() == [0, 1, 2]
+    alike(lambda: ba.write_zarr(path / "y", ba.ones(2)), 3)
+    assert zarr.open_group(path, mode="r")["y"][...].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".h5", ".zarr", ".parquet", ".txt"])
+def test_what_is_read_only_is_not_replaced(tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / f"x{ending}"
+    save = {".npz": lambda x: ba.savez(path, x), ".txt": lambda x: ba.savetxt(path, x)}.get(
+        ending, lambda x: ba.save(path, x)
+    )
+    alike(lambda: save(ba.ones(3)), 2)
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.setattr(os, "access", lambda name, mode: (Path(name), mode) != (path, os.W_OK))  # root may write all
+    assert os.strerror(errno.EACCES) in told(FileError, lambda: save(ba.zeros(30_000)), 3)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 @pytest.mark.parametrize("ending", [".npy", ".zarr", ".parquet"])
 def test_what_was_saved_is_replaced_by_another_of_its_format(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"x{ending}"
@@ -687,6 +730,16 @@ def test_parquet_columns_have_names_and_may_miss_values(tmp_path: Path) -> None:
     alike(lambda: ba.write_parquet(tmp_path / "y.parquet", ba.asarray(TABLE[:, :2]), ["u", "v"]), 3)
     assert alike(lambda: ba.read_parquet(tmp_path / "y.parquet", names=True)[1], 3) == ["u", "v"]
     assert np.array_equal(pandas.read_parquet(tmp_path / "y.parquet").to_numpy(), TABLE[:, :2])
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_hidden_files_in_a_folder_are_no_part_of_the_table(tmp_path: Path, nprocs: int) -> None:
+    """pyarrow leaves them out, too: among them is what an interrupted write left."""
+    pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    for name in ("a.parquet", "b/c.parquet", ".d.parquet", "_e.parquet", ".a.parquet.part/f.parquet", "_g/h.parquet"):
+        (tmp_path / "_x" / name).parent.mkdir(parents=True, exist_ok=True)
+        parquet.write_table(pyarrow.table({"x": [1.0, 2.0]}), tmp_path / "_x" / name)
+    assert alike(lambda: ba.read_parquet(tmp_path / "_x", "x"), nprocs).tolist() == [1, 2] * 2
 
 
 def test_columns_that_parquet_files_would_not_give_back_are_refused(tmp_path: Path) -> None:
