@@ -11,6 +11,7 @@ import errno
 import os
 import re
 import shutil
+import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -33,6 +34,9 @@ _KINDS: dict[str, type[Exception]] = {
     "format": FormatError, "missing": NoSuchFile, "system": FileError, "import": ImportError, "memory": MemoryError,
     "layout": LayoutError,
 }  # fmt: skip
+
+
+_SAMPLES, _SAMPLE = 16, 1 << 12  # parts of a file that are compared, and the bytes of each
 
 
 class SentError(NamedTuple):
@@ -92,6 +96,40 @@ def same_everywhere(call: str, answers: Sequence[Any]) -> Any:
                 f"{call}: process {pid} sees another file there than process 0: {answer} and {answers[0]}"
             )
     return answers[0]
+
+
+def sample_of(path: PathLike) -> tuple[int, int] | None:
+    """Return the size of a file and a checksum of some of its bytes; None for a folder, or where there is nothing."""
+    if not os.path.isfile(path):
+        return None
+    crc = 0
+    with open(path, "rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        for k in range(_SAMPLES):
+            crc = zlib.crc32(os.pread(file.fileno(), _SAMPLE, max(size - _SAMPLE, 0) * k // (_SAMPLES - 1)), crc)
+    return size, crc
+
+
+def sampled(path: PathLike, read: Callable[[], Any]) -> tuple[Any, Any]:
+    """Return what `read()` returns and a sample of the file that it reads; ValueError if the file changes meanwhile."""
+    sample = sample_of(path)
+    found = read()
+    if sample_of(path) != sample:
+        raise ValueError("it was written to while it was read; read it when it is complete")
+    return found, sample
+
+
+def unchanged(call: str, samples: Sequence[Any]) -> None:
+    """Raise FormatError if processes saw different contents of a file; else they would have parts of several states.
+
+    samples : by process, what it saw: the size of the file, or a sample.
+    """
+    for pid, sample in enumerate(samples):
+        if sample != samples[0]:
+            raise FormatError(
+                f"{call}: process {pid} sees other contents than process 0: it was written to while it was read, or is "
+                "not the same file on all hosts"
+            )
 
 
 def replaced(

@@ -58,6 +58,7 @@ class Columns(NamedTuple):
         where texts are known to be texts.
     notes : sentences on how the file was read.
     matrix : all rows, in C order, where the columns of the chunks are those of this matrix; else None.
+    size : the bytes of a plain text file, which must be the same on all processes.
     """
 
     chunks: list[Chunk]
@@ -65,6 +66,7 @@ class Columns(NamedTuple):
     decimal: str | None = None
     notes: tuple[str, ...] = ()
     matrix: np.ndarray | None = None
+    size: int = 0
 
     @property
     def rows(self) -> int:

@@ -14,7 +14,7 @@ from bsp.arrays.execution.world import filled, world
 from bsp.arrays.expressions.element_types import element_type
 from bsp.arrays.expressions.graph import leaf
 from bsp.arrays.expressions.layout import ragged
-from bsp.arrays.files.agreement import PathLike, agreed, same_everywhere
+from bsp.arrays.files.agreement import PathLike, agreed, same_everywhere, unchanged
 from bsp.arrays.files.columns import Columns, columns_of, line_of, numbers_of
 from bsp.arrays.files.dialect import SAMPLE, Dialect, completed
 from bsp.arrays.files.fields import MISSING, BadLine, Fields, is_number
@@ -84,12 +84,13 @@ def read_csv(
                 hint = "; header=True if this line has names" if header == "auto" else ""
                 hint = _OF_TEXT if own.opening.named else hint
             raise ValueError(f"line {line + 1}: {bad.text}{hint}") from None
-        return len(found[0]), tuple(own.opening.fields)
+        return len(found[0]), tuple(own.opening.fields), own.size
 
     told = agreed(call, work)
-    fields = Fields(*same_everywhere(call, [opened for _, opened in told]))
+    fields = Fields(*same_everywhere(call, [opened for _, opened, _ in told]))
+    unchanged(call, [size for _, _, size in told])
     (values,) = found
-    counts = [count for count, _ in told]
+    counts = [count for count, _, _ in told]
     shape: tuple[int, ...] = (sum(counts), len(fields.columns))
     if isinstance(usecols, (int, np.integer, str)):
         shape, values = shape[:1], values[:, 0]
@@ -159,7 +160,7 @@ class TextRows:
             found = columns_of(own, fields, texts)
         except BadLine as bad:
             raise ValueError(f"line {own.before() + bad.index + 1}: {bad.text}") from None
-        return found._replace(decimal=fields.decimal, notes=self._notes(fields))
+        return found._replace(decimal=fields.decimal, notes=self._notes(fields), size=own.size)
 
     def place(self, row: int) -> str:
         """Return the line number of one of this process's rows, in words."""

@@ -25,6 +25,8 @@ from bsp.arrays.files.agreement import (
     needed,
     replaced,
     same_everywhere,
+    sampled,
+    unchanged,
     write_at,
     writers_of,
 )
@@ -119,7 +121,9 @@ def read_hdf5(path: PathLike, dataset: str | None = None, *, grid: Grid = None, 
             found.update(shape=data.shape, dtype=kind, layout=layout, blocks=blocks)
             return name, data.shape, data.dtype.str
 
-    same_everywhere(call, agreed(call, work))
+    told = agreed(call, lambda: sampled(path, work))
+    same_everywhere(call, [seen for seen, _ in told])
+    unchanged(call, [sample for _, sample in told])
     return wrap(leaf(found["shape"], found["dtype"], found["layout"], found["blocks"]))
 
 

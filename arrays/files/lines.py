@@ -52,12 +52,14 @@ class TextLines(NamedTuple):
     """The lines of a file that one process reads.
 
     stream : opens the lines, to be read in pieces.   before : counts the lines of the file that come before them; it
-        may read the file, so only error messages call it.
+        may read the file, so only error messages call it.   size : the bytes of a plain file, which must be the same on
+        all processes: it determines which lines each of them reads.
     """
 
     opening: Opening
     stream: Callable[[], BinaryIO]
     before: Callable[[], int]
+    size: int = 0
 
     def text(self) -> bytes:
         """Return all lines."""
@@ -186,7 +188,7 @@ def _own_lines(path: PathLike, opening: Open) -> TextLines:
         ends[1] = size  # with the bytes of a unit that is cut off, which are an error
     span = partial(_Span, path, *ends)
     stream = span if coded is None else lambda: coded.stream(cast(BinaryIO, span()))
-    return TextLines(opened, cast(Callable[[], BinaryIO], stream), partial(_lines_before, path, ends[0], coded))
+    return TextLines(opened, cast(Callable[[], BinaryIO], stream), partial(_lines_before, path, ends[0], coded), size)
 
 
 def _opened(file: BinaryIO, coded: Encoding, opening: Open) -> Opening:

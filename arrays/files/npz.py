@@ -259,16 +259,18 @@ def load_npz(path: PathLike, grid: Grid = None, process_grid: Grid = None) -> Np
         if plain:
             arrays[key] = load_npy(path, grid, process_grid, inside=member)
         else:
-            whole = _inflated(f"{call}, member {member.name!r}", path, member.name)
+            whole = _inflated(f"{call}, member {member.name!r}", path, member)
             arrays[key] = asarray(whole, grid=grid, process_grid=process_grid)
     return arrays
 
 
-def _inflated(call: str, path: PathLike, name: str) -> np.ndarray:
+def _inflated(call: str, path: PathLike, member: CheckedFile) -> np.ndarray:
     found: list[np.ndarray] = []
 
     def work() -> None:
-        with zipfile.ZipFile(path) as archive, archive.open(name) as file:
+        with zipfile.ZipFile(path) as archive, archive.open(member.name) as file:
+            if member.crc != archive.getinfo(member.name).CRC:
+                raise ValueError("it was replaced while it was read")
             array = np.lib.format.read_array(file)
         found.append(array.astype(FILES.native(array.dtype), copy=False))
 

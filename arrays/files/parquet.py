@@ -26,6 +26,8 @@ from bsp.arrays.files.agreement import (
     needed,
     replaced,
     same_everywhere,
+    sampled,
+    unchanged,
 )
 from bsp.arrays.files.arrow import numbers_in
 from bsp.arrays.files.columns import CHUNK_ROWS, Codes, Columns
@@ -96,7 +98,9 @@ def read_parquet(
         found.update(shape=shape, dtype=kind, layout=layout, blocks=blocks, names=wanted)
         return shape, kind.str, wanted
 
-    same_everywhere(call, agreed(call, work))
+    told = agreed(call, lambda: sampled(path, work))
+    same_everywhere(call, [seen for seen, _ in told])
+    unchanged(call, [sample for _, sample in told])
     array = wrap(leaf(found["shape"], found["dtype"], found["layout"], found["blocks"]))
     return (array, found["names"]) if names else array
 

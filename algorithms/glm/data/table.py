@@ -273,19 +273,24 @@ def _agreed(
 
     def read() -> Any:
         found.append(_read(source, part, set()))
-        return part.names, found[0].rows, spelt(found[0])
+        return part.names, found[0].rows, spelt(found[0]), found[0].size
 
     told = agreed(read)
     names = told[0][0]
-    counts = tuple(count for _, count, _ in told)
-    if any(other != names for other, _, _ in told):
+    counts = tuple(count for _, count, _, _ in told)
+    if any(other != names for other, _, _, _ in told):
         raise DataError(f"{source}: processes see different columns there")
+    if any(size != told[0][3] for _, _, _, size in told):
+        raise DataError(
+            f"{source}: processes see other contents than process 0: it was written to while it was read, or is not "
+            "the same file on all hosts"
+        )
     if not sum(counts):
         raise DataError(f"{source} has no rows: Found array with 0 sample(s)")
     for name in categorical:
         if name not in names:
             raise DataError(f"{source}: categorical={name!r}: {no_column(name, names)}")
-    columns = [_Column(name, k, [each[k] for _, _, each in told]) for k, name in enumerate(names)]
+    columns = [_Column(name, k, [each[k] for _, _, each, _ in told]) for k, name in enumerate(names)]
     texts = {each.place for each in columns if each.name in categorical or any(own.texts for own in each.told)}
     (mine,) = found
     notes = mine.notes

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from bsp.arrays.files.agreement import PathLike, agreed
+from bsp.arrays.files.agreement import PathLike, agreed, unchanged
 from bsp.arrays.files.lines import BOM, Opening, lines_of, opening_of
 from bsp.arrays.sparse.array import SparseArray
 from bsp.arrays.sparse.coo import CooArray
@@ -98,16 +98,18 @@ class _ListReader(NamedTuple):
             raise ValueError(f"{self.call}: base={self.base}: 0 or 1")
         found: list[Any] = []
 
-        def work() -> tuple[int, ...]:
-            table, place = self._table()
+        def work() -> tuple[tuple[int, ...], int]:
+            table, place, size = self._table()
             limits = shape or [_EXACT] * len(names)
             found.extend(indices_of(table, k, self.base, length, place, names[k]) for k, length in enumerate(limits))
             lengths = [int(each.max(initial=-1)) + 1 for each in found]
             count = len(table)
             found.append(np.ones(count, self.dtype) if self.values is None else self._cast(table[:, -1], place))
-            return (*lengths, count)
+            return (*lengths, count), size
 
-        told = agreed(self.call, work)
+        answers = agreed(self.call, work)
+        unchanged(self.call, [size for _, size in answers])
+        told = [each for each, _ in answers]
         *most, _ = (max(each) for each in zip(*told, strict=True))
         rows = shape[0] if shape else max(most) if len(names) == 2 else 0  # by coordinates, no word for each row
         check_fits(self.call, rows, sum(each[-1] for each in told), self.dtype)
@@ -122,11 +124,11 @@ class _ListReader(NamedTuple):
             raise ValueError(f"{place(at)}: the value {given[at]:.15g} is none of {self.dtype}")
         return found
 
-    def _table(self) -> tuple[np.ndarray, Place]:
-        """Return the numbers of this process's lines or rows, and a function that names the place of one."""
+    def _table(self) -> tuple[np.ndarray, Place, int]:
+        """Return the numbers of this process's lines or rows, a function that names the place of one, and the size."""
         chosen = [*self.columns, *([] if self.values is None else [self.values])]
         if os.fspath(self.path).lower().endswith(".parquet"):
-            return table_of_parquet(self.path, chosen)
+            return (*table_of_parquet(self.path, chosen), 0)
         exact = np.dtype(np.int64 if self.values is None or self.dtype.kind in "iub" else float)
         delimiter = self.delimiter
         name, ending = os.path.splitext(os.fspath(self.path).lower())
@@ -141,4 +143,5 @@ class _ListReader(NamedTuple):
             opened = opening_of(first, delimiter, self.header, exact, chosen, before)
             return opened._replace(start=file.tell() - len(line) * (opened.lines == before))
 
-        return table_of(lines_of(self.path, opening)(), self.comments)
+        own = lines_of(self.path, opening)()
+        return (*table_of(own, self.comments), own.size)

@@ -29,12 +29,17 @@ from thinning import examples
 
 import bsp
 import bsp.arrays as ba
+from bsp.algorithms.glm import read_table
+from bsp.arrays import sparse
 from bsp.arrays.compiled import COMPILED
 from bsp.arrays.errors import FileError, FormatError, LayoutError, NoSuchFile
 from bsp.arrays.files import columns as io_columns
 from bsp.arrays.files import format as registry
+from bsp.arrays.files import hdf5 as io_hdf5
+from bsp.arrays.files import lines as io_lines
 from bsp.arrays.files import npy as io_npy
 from bsp.arrays.files import npz
+from bsp.arrays.files import parquet as io_parquet
 from bsp.arrays.files.checksums import joined
 from bsp.arrays.files.columns import columns_of, numbers_of
 from bsp.arrays.files.fields import MISSING, BadLine, Fields, exact
@@ -140,6 +145,38 @@ def test_another_byte_order_becomes_ours(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(30_000, dtype=">f8"))
     found = alike(ba.load, 3, tmp_path / "x.npy")
     assert found.dtype.isnative and np.array_equal(found, np.arange(30_000.0))
+
+
+@pytest.mark.parametrize("when", [0, 1])
+@pytest.mark.parametrize("ending", [".npy", ".h5", ".npz", ".parquet"])
+def test_a_file_that_is_replaced_while_it_is_read_is_told_to_all(
+    tmp_path: Path, ending: str, when: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else some processes would have blocks of the old array, others of the new one."""
+    pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    path, other = tmp_path / f"x{ending}", tmp_path / f"y{ending}"
+    for at, value in ((path, 1.0), (other, 2.0)):
+        x = np.full((30_000, 2), value)
+        if ending == ".npz":
+            np.savez_compressed(at, x=x)
+        elif ending == ".parquet":
+            parquet.write_table(pyarrow.table({"x": x[:, 0]}), at)
+        else:
+            ba.save(at, x)
+    module, name = {
+        ".npy": (io_npy, "blocks_read"), ".h5": (io_hdf5, "blocks_read"), ".npz": (npz, "same_everywhere"),
+        ".parquet": (io_parquet, "blocks_read"),
+    }[ending]  # fmt: skip
+    plain = getattr(module, name)
+
+    def reading(*args: Any) -> Any:
+        found = plain(*args)
+        if bsp.process().pid == when and other.exists():
+            os.replace(other, path)
+        return found
+
+    monkeypatch.setattr(module, name, reading)
+    assert "while it was read" in told(FormatError, lambda: ba.load(path), 3)
 
 
 def test_load_takes_one_superstep_and_save_three(tmp_path: Path) -> None:
@@ -580,6 +617,27 @@ def test_python_reads_no_plain_numbers(in_c: bool, monkeypatch: pytest.MonkeyPat
     elif COMPILED:
         monkeypatch.setattr(io_columns, "_by_pyarrow", _none)
     assert np.array_equal(numbers_of(lines(text), fields), expected)
+
+
+@pytest.mark.parametrize("read", [
+    lambda path: ba.read_csv(path, header=False), lambda path: sparse.read_edges(path, delimiter=","), read_table,
+])  # fmt: skip
+def test_text_that_grows_while_it_is_read_is_told_to_all(
+    tmp_path: Path, read: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Processes that see different sizes cut the text at different places: lines would be lost or read twice."""
+    path, plain = tmp_path / "x.csv", io_lines._own_lines
+    path.write_text("a,b\n" * (read is read_table) + "1,2\n" * 999)
+
+    def grown(*args: Any) -> TextLines:
+        own = plain(*args)
+        if bsp.process().pid == 0:
+            with open(path, "a") as file:
+                file.write("3,4\n" * 99)
+        return own
+
+    monkeypatch.setattr(io_lines, "_own_lines", grown)
+    assert "it was written to while it was read" in told(ValueError, read, 3, path)
 
 
 def test_without_pyarrow_text_is_read_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
