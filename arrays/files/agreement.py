@@ -8,7 +8,9 @@ leaves the old file.  With clones, one clone of each process writes.  The file s
 from __future__ import annotations
 
 import errno
+import glob
 import os
+import platform
 import re
 import shutil
 import zlib
@@ -148,23 +150,31 @@ def replaced(
     """
     here = world()
     target = Path(os.path.realpath(path))
-    part = target.with_name(f".{target.name}.part")
 
-    def begin() -> None:
-        if here.pid == 0:
-            if not target.parent.is_dir():
-                raise FileNotFoundError(errno.ENOENT, f"there is no folder {os.fspath(target.parent)!r}")
-            if target.exists() and not target.is_file() and not (target.is_dir() and is_own(target)):
-                what = "folder of other contents" if target.is_dir() else "device, a pipe or a socket"
-                raise OSError(errno.EEXIST, f"it is a {what}, which is not replaced; choose another name")
-            if target.exists() and not os.access(target, os.W_OK):  # a rename would replace it all the same
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-            _remove(part)
+    def begin() -> str | None:
+        if here.pid != 0:
+            return None
+        if not target.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, f"there is no folder {os.fspath(target.parent)!r}")
+        if target.exists() and not target.is_file() and not (target.is_dir() and is_own(target)):
+            what = "folder of other contents" if target.is_dir() else "device, a pipe or a socket"
+            raise OSError(errno.EEXIST, f"it is a {what}, which is not replaced; choose another name")
+        if target.exists() and not os.access(target, os.W_OK):  # a rename would replace it all the same
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        part = _part_of(target)
+        try:
             prepare(part)
+        except Exception:
+            give_up(part)
+            raise
+        return part.name
 
-    def give_up() -> None:
+    def give_up(part: Path) -> None:
         with suppress(OSError):  # where nothing can be written, nothing can be removed
             _remove(part)
+
+    (name, *_) = agreed(call, begin, once=True)
+    part = target.with_name(name or ".part")  # a run without values writes nothing
 
     def finish() -> None:
         if here.pid == 0:
@@ -174,12 +184,12 @@ def replaced(
         return lambda: write(part) if here.pid in pids else None
 
     turns = [[pid] for pid in writers] if in_turns else [writers]
-    for step in [begin, *map(turn_of, turns), finish]:
+    for step in [*map(turn_of, turns), finish]:
         try:
             agreed(call, step, once=True)
         except tuple(_KINDS.values()):
             if here.pid == 0:
-                here.proc.once(give_up)
+                here.proc.once(lambda: give_up(part))
             raise
 
 
@@ -227,6 +237,21 @@ def written_in_parts(call: str, path: PathLike, make: Callable[[], bytes]) -> No
             os.fsync(file.fileno())
 
     replaced(call, path, prepare, write, [pid for pid, size in enumerate(sizes) if size])
+
+
+def _part_of(target: Path) -> Path:
+    """Return the name of a new file beside the target, which no other job writes; remove those of jobs that have ended.
+
+    The name has the host and the operating system's process that begins to write.
+    """
+    import psutil
+
+    start = f".{target.name}.{platform.node()}-"
+    for left in target.parent.glob(f"{glob.escape(start)}*.part"):
+        pid = left.name[len(start) :].removesuffix(".part")
+        if pid.isdecimal() and (int(pid) == os.getpid() or not psutil.pid_exists(int(pid))):
+            _remove(left)
+    return target.with_name(f"{start}{os.getpid()}.part")
 
 
 def _replace(part: Path, target: Path) -> None:

@@ -9,6 +9,7 @@ import gzip
 import io
 import lzma
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -33,12 +34,12 @@ from bsp.algorithms.glm import read_table
 from bsp.arrays import sparse
 from bsp.arrays.compiled import COMPILED
 from bsp.arrays.errors import FileError, FormatError, LayoutError, NoSuchFile
+from bsp.arrays.files import agreement, npz
 from bsp.arrays.files import columns as io_columns
 from bsp.arrays.files import format as registry
 from bsp.arrays.files import hdf5 as io_hdf5
 from bsp.arrays.files import lines as io_lines
 from bsp.arrays.files import npy as io_npy
-from bsp.arrays.files import npz
 from bsp.arrays.files import parquet as io_parquet
 from bsp.arrays.files.checksums import joined
 from bsp.arrays.files.columns import columns_of, numbers_of
@@ -345,9 +346,27 @@ def test_short_writes_are_carried_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_what_an_interrupted_write_left_is_in_nobodys_way(tmp_path: Path) -> None:
-    (tmp_path / ".x.npy.part").write_bytes(b"half")
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
+    (tmp_path / f".x.npy.{platform.node()}-{ended.stdout.strip()}.part").write_bytes(b"half")
     alike(lambda: ba.save(tmp_path / "x.npy", ba.arange(20_000)), 2)
     assert [each.name for each in tmp_path.iterdir()] == ["x.npy"]
+
+
+@pytest.mark.parametrize("ending", [".npy", ".h5", ".zarr", ".parquet"])
+def test_two_jobs_that_write_one_file_do_not_mix(tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, plain, done = tmp_path / f"x{ending}", agreement._replace, []
+    program = f"import bsp.arrays as ba; ba.save({str(path)!r}, ba.zeros((90_000, 1)))"
+
+    def replacing(part: Path, target: Path) -> None:
+        if not done:
+            done.append(subprocess.run([sys.executable, "-c", program]).returncode)
+            assert not alike(lambda: ba.load(path), 1).any()
+        plain(part, target)
+
+    monkeypatch.setattr(agreement, "_replace", replacing)
+    alike(lambda: ba.save(path, ba.ones((90_000, 1))), 3)
+    assert done == [0] and alike(lambda: ba.load(path), 2).all()
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
 @pytest.mark.thorough
