@@ -31,7 +31,7 @@ from bsp.abstract.work import counter
 from bsp.errors import ValueNeeded
 
 INDEX_BYTES = 1 << 16
-_LIBRARIES = frozenset({"bsp", "formulaic", "numpy", "pandas", "pyarrow", "scipy"})
+_LIBRARIES = frozenset({"bsp", "formulaic", "numcodecs", "numpy", "pandas", "pyarrow", "scipy", "zarr"})
 
 _depth = 0  # abstract_numpy() blocks that are open
 _kept: list[tuple[Any, str, Any]] = []  # (module, name, real function) to restore

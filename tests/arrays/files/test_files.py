@@ -1083,6 +1083,20 @@ def test_archives_are_read_without_values(tmp_path: Path) -> None:
     assert shapes == [{"a": (211, 90), "b": (3,), "c": (211, 90)}] * 3
 
 
+@pytest.mark.parametrize("ending, library", [(".npy", "numpy"), *FORMATS])
+def test_files_are_read_and_not_written_without_values(tmp_path: Path, ending: str, library: str) -> None:
+    import_module(library)
+    path, shapes = tmp_path / f"x{ending}", []
+    alike(lambda: ba.save(path, _large), 1)
+
+    def main(proc: bsp.Process) -> None:
+        shapes.append(ba.load(path).shape)
+        ba.save(path, ba.zeros((3, 2)))
+
+    assert bsp.predict(main, nprocs=3, machine=bsp.Machine(p=3), abstract=True).per_superstep
+    assert shapes == [_large.shape] * 3 and np.array_equal(alike(lambda: ba.load(path), 2), _large)
+
+
 def test_wrong_archives(tmp_path: Path) -> None:
     (tmp_path / "no.npz").write_bytes(b"nothing")
 
