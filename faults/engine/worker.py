@@ -231,7 +231,22 @@ class AgentTransport:
         """Return every bundle's value, by bundle."""
         data = pickled(value)
         came = self._exchange(dict.fromkeys(self._others(), data))
-        return [value if b == self.index else pickle.loads(came[b]) for b in range(self.elements)]
+        try:
+            return [value if b == self.index else pickle.loads(came[b]) for b in range(self.elements)]
+        except Exception:  # what is replayed is another exchange, of which unpickling makes anything
+            self._tell_departure(value)
+            self.abort()
+            raise  # not reached
+
+    def _tell_departure(self, value: Any) -> None:
+        """Print that processes do something else than before when they compute again, and the first error of one."""
+        errors = [each.error for each in value if getattr(each, "error", "")]
+        print(
+            f"bsprun: element {self.index}, superstep {self.element.superstep if self.element else 0}: computed again "
+            f"after a loss, processes do something else than before{': ' + errors[0] if errors else ''}; the program "
+            "is not deterministic, or files that it reads have changed",
+            file=sys.stderr, flush=True,
+        )  # fmt: skip
 
     def clock(self) -> float:
         """Return 0: clones must not see different clocks."""

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 
@@ -251,3 +252,22 @@ work()
     texts = {each.name: each.read_text() for each in tmp_path.glob("*.txt")}
     kept = {f"{name}-{pid}.txt": text for name, text in (("script", "text\n"), ("local", "bytes")) for pid in (0, 1)}
     assert texts == kept | {"journal.txt": "text\n"}
+
+
+OVERWRITTEN = """
+import bsp.arrays as ba
+x = ba.load("x.npy")
+ba.save("x.npy", x + 1)
+state = bsp.State(total=0.0)
+for _ in proc.rounds(30, state):
+    state.total += float(x.sum())
+print(state.total)
+"""
+
+
+def test_a_file_that_the_job_has_changed_is_told_when_a_process_reads_it_again(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(50_000.0))
+    done = ended(tmp_path, OVERWRITTEN, "--clones 1 --inject signal:worker=1,superstep=14,name=SIGKILL")
+    assert done.returncode == 3 and "Traceback" not in done.stderr
+    assert "computed again after a loss, processes do something else than before: " in done.stderr
+    assert "load('x.npy'): process 1 sees other contents than process 0" in done.stderr
