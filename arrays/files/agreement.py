@@ -38,6 +38,7 @@ _KINDS: dict[str, type[Exception]] = {
 }  # fmt: skip
 
 
+_BEGINNING = 80  # bytes of a file's name in that of the unfinished file beside it
 _SAMPLES, _SAMPLE = 16, 1 << 12  # parts of a file that are compared, and the bytes of each
 
 
@@ -246,7 +247,8 @@ def _part_of(target: Path) -> Path:
     """
     import psutil
 
-    start = f".{target.name}.{platform.node()}-"
+    beginning = os.fsdecode(os.fsencode(target.name)[:_BEGINNING])  # the name may be as long as names can be
+    start = f".{beginning}.{platform.node()}-"
     for left in target.parent.glob(f"{glob.escape(start)}*.part"):
         pid = left.name[len(start) :].removesuffix(".part")
         if pid.isdecimal() and (int(pid) == os.getpid() or not psutil.pid_exists(int(pid))):

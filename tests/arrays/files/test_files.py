@@ -352,6 +352,14 @@ def test_what_an_interrupted_write_left_is_in_nobodys_way(tmp_path: Path) -> Non
     assert [each.name for each in tmp_path.iterdir()] == ["x.npy"]
 
 
+@pytest.mark.parametrize("name", ["n" * 251, "é" * 125, "a b\n*[x]?"])
+def test_names_may_be_as_long_as_the_system_takes(tmp_path: Path, name: str) -> None:
+    for value in (1, 2):
+        alike(lambda value=value: ba.save(tmp_path / f"{name}.npy", ba.full(9, value)), 2)
+        assert alike(lambda: ba.load(tmp_path / f"{name}.npy"), 3).tolist() == [value] * 9
+    assert [each.name for each in tmp_path.iterdir()] == [f"{name}.npy"]
+
+
 @pytest.mark.parametrize("ending", [".npy", ".h5", ".zarr", ".parquet"])
 def test_two_jobs_that_write_one_file_do_not_mix(tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path, plain, done = tmp_path / f"x{ending}", agreement._replace, []
