@@ -160,6 +160,6 @@ def _explained(at: tuple[int, int], one: Record, two: Record, other_hashes: bool
     cause = "the clock" if clock and not drawn else "unseeded randomness" if drawn and not clock else ""
     return Nondeterminism(
         f"process {pid} does something else in superstep {superstep} ({line}) when the program runs again{first}: "
-        f"{cause or 'unseeded randomness or the clock'} reaches the result; draw from proc.rng, read clocks by "
-        "proc.time() or proc.once(...)"
+        f"{cause or 'unseeded randomness, the clock, or a file that it changes'} reaches the result; draw from "
+        "proc.rng, read clocks by proc.time() or proc.once(...)"
     )

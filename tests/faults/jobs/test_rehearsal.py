@@ -488,7 +488,7 @@ NONDETERMINISM = {
         proc.send(0, os.urandom(8))
         proc.sync()  # <- at
         """,
-        AGAIN.format(0, 0) + rf": unseeded randomness or the clock reaches the result; {CURE}",
+        AGAIN.format(0, 0) + rf": unseeded randomness, the clock, or a file that it changes reaches the result; {CURE}",
     ),
     "the order of a set": (
         """
