@@ -44,6 +44,7 @@ def load(path: PathLike, *, grid: Grid = None, process_grid: Grid = None, **opti
 
     options : those of `read_hdf5` (dataset=), `read_zarr`, `read_parquet`, `read_csv`; a .npy file has none.
     Each process reads its own blocks.  Cost: one superstep, in which all agree that they could read; see the readers.
+    A file that is written to while it is read is a FormatError.  Of folders (Zarr, Parquet) this is not noticed.
     Raises NoSuchFile, FileError, FormatError, the same on every process.
     """
     known = _read_as(path)

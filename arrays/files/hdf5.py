@@ -132,7 +132,7 @@ def write_hdf5(path: PathLike, x: ArrayLike, dataset: str = "data", **options: A
 
     options : those of h5py's create_dataset: chunks, compression, ...
     h5py is usually built without parallel HDF5, so processes write one after the other: writing takes as long as on one
-    process.  The file replaces the old one when all is written.
+    process.  The file replaces the old one, with all datasets in it, when all is written.
     Cost: 2 supersteps, and one for each process that owns blocks; no words.
     Raises FileError on every process if one could not write, ImportError without h5py.
     """
