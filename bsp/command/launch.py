@@ -132,10 +132,14 @@ class Launch:
         """Return the environment variables that a program has on every element, whatever carries its data."""
         # hash("a word") and the order of a set are the same on every element and in every run (D6)
         extra = {"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", str(self.seed % 2**32))}
-        threads = self.blas_threads or (1 if self.nprocs > 1 else None)
-        if threads is not None:  # D8
+        threads = self.threads()
+        if threads is not None:
             extra |= dict.fromkeys(BLAS_VARIABLES, str(threads))
         return extra
+
+    def threads(self) -> int | None:
+        """Return the BLAS threads of an element (D8); None: as many as its machine has cores."""
+        return self.blas_threads or (1 if self.nprocs > 1 else None)
 
 
 def numbered(noun: str, numbers: range) -> str:

@@ -45,6 +45,7 @@ from bsp.faults.protocol.messages import (
     Tell,
 )
 from bsp.faults.protocol.text import Shown
+from bsp.hosts.build import build
 from bsp.hosts.listing import Host
 from bsp.hosts.processes import GRACE
 
@@ -553,6 +554,7 @@ class Incarnation:
             "said": said,
             "seconds": round(self.seconds(), 6),
             "once": once,
+            "build": dict(build()),
         }
         self._commits.write(effect, head)
 

@@ -35,6 +35,8 @@ from bsp.faults.protocol.clones.once_values import OnceValues
 from bsp.faults.protocol.messages import Limits
 from bsp.faults.protocol.placement import Placement, elements_for, place
 from bsp.faults.protocol.text import Shown
+from bsp.host import cores
+from bsp.hosts.build import build
 
 if TYPE_CHECKING:
     from bsp.faults.events.live_view import LiveView
@@ -79,7 +81,9 @@ def _writing(option: str, path: str | None) -> Iterator[None]:
         raise LaunchError(f"{option} '{path}': cannot be written: {wrong.strerror or wrong}") from None
 
 
-_OPTIONS = {"nprocs": ("processes", "-p"), "elements": ("elements", "-n")}
+_OPTIONS = {
+    "nprocs": ("processes", "-p"), "elements": ("elements", "-n"), "blas_threads": ("BLAS threads", "--blas-threads"),
+}  # fmt: skip
 
 
 def difference(key: str, theirs: Any, ours: Any) -> str:
@@ -93,7 +97,7 @@ def difference(key: str, theirs: Any, ours: Any) -> str:
     if key == "seed":
         return f"its seed is {theirs}, not {ours}; give --seed {theirs}"
     what, option = _OPTIONS[key]
-    return f"it has {theirs} {what}, not {ours}; give {option} {theirs}"
+    return f"its number of {what} is {theirs}, not {ours}; give {option} {theirs}"
 
 
 def identity(launch: Launch) -> dict[str, Any]:
@@ -109,6 +113,7 @@ def identity(launch: Launch) -> dict[str, Any]:
         "nprocs": launch.nprocs,
         "elements": launch.elements,
         "seed": launch.seed,
+        "blas_threads": launch.threads() or cores(),  # products have other bytes with another number of them (D8)
         "machine": hashlib.sha256(machine.encode()).hexdigest()[:16],
     }
 
@@ -251,6 +256,12 @@ class Job:
         if fresh:
             self.before = self.printed = int(head["said"])
             self.began = time.monotonic() - float(head["seconds"])
+            before = head["build"]
+            if changed := [f"{name} was {before[name]} and is {now}" for name, now in build() if before[name] != now]:
+                self.say(
+                    f"warning: {resume.name}: {'; '.join(changed)}: results may differ in their last bits from those "
+                    "of a job that was not interrupted"
+                )
 
     def written(self) -> int:
         """Return how many bytes of the job's standard output have been written, by whichever bsprun."""

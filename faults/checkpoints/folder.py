@@ -48,7 +48,9 @@ from bsp.faults.checkpoints.key import VARIABLE, Key, regular
 from bsp.faults.checkpoints.ownership import exposed
 from bsp.faults.errors import CheckpointError
 
-FORMAT = 5  # 2 had no seal, 3 no list of arrays in the memory of others, 4 no names of objects that are filled
+# format 2 had no seal, 3 no list of the arrays that lie in the memory of others, 4 no BLAS threads, no versions, and no
+# names of objects that are filled
+FORMAT = 5
 MANIFEST = "manifest.json"
 
 _NAME = re.compile(r"checkpoint-(\d+)")

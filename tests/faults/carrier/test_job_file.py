@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from bsp.command.launch import FOR_NUMPY, Launch
-from bsp.faults.bsprun.job import identity
+from bsp.faults.bsprun.job import Job, Resilience, identity
 from bsp.faults.bsprun.job_file import WRITTEN_EVERY, JobFile, fresh_name, known
+from bsp.faults.checkpoints.folder import Checkpoint
 
 DAY = 86400.0
 
@@ -62,6 +63,31 @@ def test_a_job_is_its_scripts(tmp_path: Path, words: list[str]) -> None:
     script.write_text("second")
     assert identity(launch) == before | {"script": identity(launch)["script"]}
     assert identity(launch)["script"] != before["script"] != ""
+
+
+@pytest.mark.parametrize(("nprocs", "asked", "threads"), [(2, None, 1), (2, 3, 3), (1, None, 5), (1, 1, 1)])
+def test_a_checkpoint_is_for_as_many_blas_threads_as_wrote_it(
+    monkeypatch: pytest.MonkeyPatch, nprocs: int, asked: int | None, threads: int
+) -> None:
+    """Products have other bytes with another number of them (D8).  One process has a thread on each core."""
+    monkeypatch.setattr("bsp.faults.bsprun.job.cores", lambda: 5)
+    launch = Launch(nprocs=nprocs, elements=nprocs, program=["-m", "solver"], blas_threads=asked)
+    assert identity(launch)["blas_threads"] == threads
+
+
+def test_a_job_that_resumes_with_another_build_is_warned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Equal bytes presume one build (D7)."""
+    job = Job(Launch(nprocs=1, elements=1, program=["-m", "solver"]), Resilience())
+    monkeypatch.setattr("bsp.faults.bsprun.job.build", lambda: (("Python", "3.12"), ("NumPy", "2.1")))
+    head = {"once": [], "said": 0, "seconds": 1.0, "build": {"Python": "3.12", "NumPy": "1.26"}}
+    job.adopt(Checkpoint(tmp_path, "checkpoint-000005", {}, head, ()), fresh=True)
+    job.close()
+    assert capfd.readouterr().err == (
+        "bsprun: warning: checkpoint-000005: NumPy was 1.26 and is 2.1: results may differ in their last bits from "
+        "those of a job that was not interrupted\n"
+    )
 
 
 def test_a_job_of_a_module_has_its_name() -> None:

@@ -250,9 +250,11 @@ def test_resume_takes_the_numbers_of_processes_and_elements_from_the_checkpoint(
     changed = tmp_path / "train.py"
     changed.write_text(PROGRAM + "# one line more\n")
     for options, words in [
-        (["-n", 2, "--resume", folder, script, 90], "it has 3 elements, not 2; give -n 3"),
-        (["-p", 4, "-n", 3, "--resume", folder, script, 90], "it has 6 processes, not 4; give -p 6"),
+        (["-n", 2, "--resume", folder, script, 90], "its number of elements is 3, not 2; give -n 3"),
+        (["-p", 4, "-n", 3, "--resume", folder, script, 90], "its number of processes is 6, not 4; give -p 6"),
         (["--seed", 1, "--resume", folder, script, 90], "its seed is 0, not 1; give --seed 0"),
+        (["--blas-threads", 2, "--resume", folder, script, 90],
+         "its number of BLAS threads is 1, not 2; give --blas-threads 1"),
         (["--resume", folder, script, 91], "it ran 'train.py 90', and this is 'train.py 91'"),
         (["--resume", folder, changed, 90], "the script has changed since"),
         (["--machine", "cluster16", "--resume", folder, script, 90],
