@@ -230,11 +230,11 @@ def _check_values(parser: Any, options: argparse.Namespace) -> None:
         value = getattr(options, name)
         if value is not None and not value >= least:
             parser.error(f"{_option(name)} {value:g}: {least:g} or more")
-    every = options.every
-    if every is not None and (every < 1 or (options.checkpoint is None and options.resume is None)):
-        parser.error(f"--every {every}: 1 or more rounds, together with --checkpoint DIR")
-    if options.keep is not None and options.keep < 1:
-        parser.error(f"--keep {options.keep}: 1 checkpoint or more")
+    nowhere = options.checkpoint is None and options.resume is None
+    if options.every is not None and (options.every < 1 or nowhere):
+        parser.error(f"--every {options.every}: 1 or more rounds, together with --checkpoint DIR")
+    if options.keep is not None and (options.keep < 1 or nowhere):
+        parser.error(f"--keep {options.keep}: 1 checkpoint or more, together with --checkpoint DIR")
     if options.listen is not None and not 0 <= options.listen < 1 << 16:
         parser.error(f"--listen {options.listen}: ports are 0 (any that is free) to 65535")
     if options.inject is not None:
@@ -258,6 +258,8 @@ def _check_folders(parser: Any, options: argparse.Namespace) -> None:
     """End the program if checkpoints cannot be where they are said to be."""
     for name in ("checkpoint", "resume"):
         folder = getattr(options, name)
+        if folder == "":
+            parser.error(f"--{name} '': name a folder; the word is empty, as that of a shell variable that is not set")
         if folder is not None and os.path.exists(folder) and not os.path.isdir(folder):
             parser.error(f"--{name} '{folder}' is not a folder")
     if options.resume is not None and not os.path.isdir(options.resume):
