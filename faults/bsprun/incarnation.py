@@ -11,6 +11,7 @@ import contextlib
 import pickle
 import signal
 import socket
+import struct
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -209,6 +210,8 @@ class Incarnation:
         members = newest.view.elements()  # others were given up, and what they know may have been replaced
         values = [each for event in came.values() if event.element in members for each in event.values]
         there = {element: self._domain(element) for element in came if element in crew.known()}
+        readings = (struct.unpack("<d", value)[0] for token, value in values if token[0] == "time")
+        job.not_before(max(readings, default=0.0))
         self.arbiter.take_over(self.seconds(), job.reign, newest, values, there)
         self._began, self._came = True, set(there)
         self._numbers = (max(came.keys() | self.arbiter.view.elements()) // 1000 + 1) * 1000  # nobody has had these

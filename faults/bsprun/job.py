@@ -211,7 +211,7 @@ class Job:
         # all hosts follow the one with the larger.
         self.reign = 0 if predecessor is None else (predecessor.reign >> 32) + 1
         self.seal = (self.reign << 32) + (0 if predecessor is None else secrets.randbits(32))
-        since = 0.0 if predecessor is None else time.time() - predecessor.began
+        since = 0.0 if predecessor is None else max(0.0, time.time() - predecessor.began)
         with _writing("--events", asked.events):
             self.log = EventLog(
                 None if asked.events is None else Path(asked.events), since=None if predecessor is None else since
@@ -262,6 +262,17 @@ class Job:
                     f"warning: {resume.name}: {'; '.join(changed)}: results may differ in their last bits from those "
                     "of a job that was not interrupted"
                 )
+
+    def not_before(self, seconds: float) -> None:
+        """Take the job to have begun at least so many seconds ago.
+
+        Of another bsprun's job only the date tells when it began, and that may have been set back since, or differ on
+        this host.  What the program has read of the time must not come again.
+        """
+        behind = seconds - (time.monotonic() - self.began)
+        if behind > 0:
+            self.began -= behind
+            self.log.move_beginning(behind)
 
     def written(self) -> int:
         """Return how many bytes of the job's standard output have been written, by whichever bsprun."""

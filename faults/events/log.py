@@ -229,6 +229,11 @@ class EventLog:
             for subscriber in list(self._subscribers):
                 self._tell(subscriber, event)
 
+    def move_beginning(self, seconds: float) -> None:
+        """Take the job to have begun so many seconds earlier than was thought."""
+        with self._lock:
+            self._began -= seconds
+
     def close(self) -> None:
         """Close the file.  Later events are still counted and passed to subscribers, but not written."""
         with self._lock:

@@ -172,6 +172,22 @@ def test_text_that_nobody_can_look_up_is_printed_by_the_one_or_the_other(jobs: C
     assert len(first) + len(rest) >= len(expected)
 
 
+TIMES = """
+import time
+import bsp
+
+proc = bsp.process()
+state = bsp.State(times=[0.0])
+for k in proc.rounds(40, state):
+    time.sleep(0.02)
+    proc.sync()
+    state.times.append(proc.time())
+    if proc.pid == 0:
+        print(f"round {k} ", flush=True)
+if proc.pid == 0:
+    print(state.times == sorted(state.times))
+"""
+
 ONCE = """
 import os, sys, time
 import bsp
@@ -206,6 +222,23 @@ def test_what_was_called_once_is_known_to_the_next_bsprun(jobs: Callable[..., Jo
     job.until(lambda: job.events("relaunched"), "a new worker")
     assert job.runs[-1].wait(SECONDS) == 0, job.story()
     assert not job.events("diverged") and not job.events("lost")
+
+
+def test_the_programs_time_does_not_run_backwards_when_the_date_was_set_back(
+    jobs: Callable[..., Job], tmp_path: Path
+) -> None:
+    """The next bsprun has only the date to tell when the job began, or it runs on a host whose date is another."""
+    program = tmp_path / "times.py"
+    program.write_text(TIMES)
+    job = jobs(program=(str(program),))
+    job.round(15)
+    job.kill()
+    told = json.loads(job.file.read_text())
+    job.file.write_text(json.dumps(told | {"began": told["began"] + 86400.0}))  # as if it was yesterday now
+    job.attach()
+    assert job.runs[-1].wait(SECONDS) == 0, job.story()
+    assert job.out.read_text().endswith("\nTrue\n")
+    assert job.events("attached")[0]["time"] > job.events("started")[0]["time"]
 
 
 def test_one_that_is_alive_is_not_disturbed_but_by_takeover(jobs: Callable[..., Job]) -> None:
