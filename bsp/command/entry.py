@@ -18,20 +18,20 @@ _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 def bsprun() -> int:
     """Run the command `bsprun`; return its exit status."""
-    return _run("bsprun", "bsp.command.bsprun")
+    return run("bsprun", "bsp.command.bsprun", "bsprun")
 
 
 def bsp() -> int:
     """Run the command `bsp`; return its exit status."""
-    return _run("bsp", "bsp.command.tool")
+    return run("bsp", "bsp.command.tool", "bsp")
 
 
-def _run(name: str, module: str) -> int:
-    """Run the function of a name in a module."""
+def run(name: str, module: str, function: str) -> int:
+    """Run a command, a function of a module; return its exit status.  Ctrl-C and lost output are told in a line."""
     open_standard_streams()
     try:
         try:
-            return int(getattr(importlib.import_module(module), name)())
+            return int(getattr(importlib.import_module(module), function)())
         finally:
             sys.stdout.flush()
     except KeyboardInterrupt:

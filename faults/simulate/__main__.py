@@ -2,7 +2,7 @@
 
 import sys
 
-from bsp.faults.simulate.command import main
+from bsp.command.entry import run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("python -m bsp.faults.simulate", "bsp.faults.simulate.command", "main"))

@@ -1049,6 +1049,23 @@ def test_a_schedule_that_fails_prints_the_command_that_replays_it(
     assert "replay: python -m bsp.faults.simulate --kind survivable --seed 7 --verbose" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("count", ["0", "-3"])
+def test_no_schedules_are_refused(count: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are no proof that none fails."""
+    with pytest.raises(SystemExit) as ended:
+        command.main(["--schedules", count])
+    assert ended.value.code == 2 and f"--schedules {count}: 1 or more" in capsys.readouterr().err
+
+
+def test_a_reader_that_leaves_ends_the_command_without_a_word() -> None:
+    words = [sys.executable, "-m", "bsp.faults.simulate", "--schedules", "3", "--verbose"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
 def test_text_before_a_loss_is_right_too() -> None:
     """What was printed before the end of a job that is lost is a beginning of its text."""
     lost = [run for run in (ran(drawn(seed)) for seed in range(60)) if isinstance(run.outcome, simulation.Lost)]
