@@ -23,6 +23,7 @@ from bsp.faults.protocol.placement import place
 
 MOST_CLONES = 8  # the search stops here, because more paid in no case that was tried
 _MOST_DEALT = 1 << 22  # elements times hosts, above which they are not dealt, and the number of sets is bounded
+_MOST_COUNTED = 10**8  # processes, elements and slots; the functions of probability count up to 2^31
 LEAST_LIMIT = 3.0  # below it every machine marks healthy clones (measured: equal rounds differ by a factor of 1.7)
 
 Way = Literal["nothing", "checkpoint", "clone"]
@@ -263,11 +264,12 @@ def _standbys(job: PlannedJob, elements: int, seconds: float) -> int:
 
 def _check(job: PlannedJob) -> None:
     """Raise ValueError for values that no job has."""
-    if job.slots < 1:
-        raise ValueError(f"advise: {job.slots} elements on a host; give 1 or more")
-    for number, what in ((job.processes, "processes"), (job.rounds, "rounds"), (job.elements, "elements")):
-        if number is not None and number < 1:
-            raise ValueError(f"advise: {number} {what}; give 1 or more")
+    for number, what, most in (
+        (job.slots, "elements on a host", _MOST_COUNTED), (job.processes, "processes", _MOST_COUNTED),
+        (job.elements, "elements", _MOST_COUNTED), (job.rounds, "rounds", 10**18),
+    ):  # fmt: skip
+        if number is not None and not 1 <= number <= most:
+            raise ValueError(f"advise: {number} {what}; give 1 or more, up to {most:.0e}")
     if not 0 < job.availability < 1:
         raise ValueError(f"advise: availability is {job.availability:g}; give a probability such as 0.9999, below 1")
     for name in ("round_seconds", "mtbf_hours", "checkpoint_seconds"):

@@ -269,6 +269,8 @@ def test_the_command_reads_times(tmp_path: Path, capsys: pytest.CaptureFixture[s
         (["--availability", "1"], "availability is 1; give a probability such as 0.9999"),
         (["--elements", "0"], "advise: 0 elements; give 1 or more"),
         (["-p", "0"], "advise: 0 processes; give 1 or more"),
+        (["-p", "2000000000"], "advise: 2000000000 processes; give 1 or more, up to 1e+08"),
+        (["--rounds", "9" * 400], "rounds; give 1 or more, up to 1e+18"),
         (["--times", "missing"], "error: 'missing': No such file or directory"),
         (["--mtbf", "-1"], "mtbf_hours is -1; give a time above 0"),
         (["--predictability", "0"], "D is 0; a tail exponent is above 0"),
