@@ -25,7 +25,7 @@ from bsp.errors import LaunchError
 from bsp.faults.bsprun.background import Aside
 from bsp.faults.bsprun.job_file import JobFile, fresh_name, regular_output
 from bsp.faults.bsprun.output import Output
-from bsp.faults.checkpoints.folder import Checkpoint, last_of, latest, needs_key
+from bsp.faults.checkpoints.folder import Checkpoint, claim, last_of, latest, needs_key
 from bsp.faults.checkpoints.key import Key, NoKey, user_key
 from bsp.faults.checkpoints.ownership import exposed
 from bsp.faults.errors import CheckpointError
@@ -198,6 +198,7 @@ class Job:
         self.identity = identity(launch) if predecessor is None else dict(predecessor.identity)
         self.checkpoints = asked.checkpoint or ""
         self.key = Key.fresh()
+        self._claim: int | None = None  # a descriptor that keeps other jobs from the folder
         if asked.checkpoint is not None:
             with _writing(asked.option, self.checkpoints):
                 os.makedirs(self.checkpoints, mode=0o700, exist_ok=True)
@@ -205,6 +206,11 @@ class Job:
                     self.key = key_of(asked, self.identity, make=True)
                 else:
                     self.key = _key_again(asked.checkpoint)
+                try:
+                    self._claim = claim(Path(self.checkpoints))
+                except CheckpointError as wrong:
+                    if predecessor is None:  # else it is that one's, and it ends (--takeover)
+                        raise LaunchError(f"{asked.option} {self.checkpoints}: {wrong}") from None
                 tempfile.TemporaryFile(dir=self.checkpoints).close()
         self.name = fresh_name(launch.asked) if predecessor is None else predecessor.name
         # How many bspruns have taken over, and a number by which two that do so at the same time differ: the keepers of
@@ -333,3 +339,5 @@ class Job:
         while not self.output.finish(0.2) and not self.signals and not (self.left and time.monotonic() > until):
             pass
         self.log.close()
+        if self._claim is not None:
+            os.close(self._claim)

@@ -24,13 +24,14 @@ How a checkpoint cannot be made without the key (`key`; a part holds a pickle, a
    used, on their way into memory: a part that is changed after `latest` has verified it is refused as well.
 7. A checkpoint that other users can write into (`ownership`) is refused, whatever its seal.
 
-A folder serves one job at a time.  Checkpoints of other jobs in it are refused and never removed.
+A folder serves one job at a time (`claim`).  Checkpoints of other jobs in it are refused and never removed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import hmac
 import json
@@ -158,6 +159,24 @@ def opened(inside: Path, part: PartFile) -> Iterator[HashedFile]:
             raise CheckpointError(f"{part.file} (bundle {part.bundle}) is damaged: its digest does not match")
         if wrong is not None:
             raise wrong
+
+
+def claim(folder: Path) -> int:
+    """Claim a folder for the checkpoints of one job; return a descriptor, which keeps it until it is closed.
+
+    Two jobs at once would remove each other's parts.  The claim ends with the process.  File systems without locks of
+    folders (NFS) have none.
+    Raises CheckpointError if another process has the folder, and OSError if it cannot be opened.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise CheckpointError("another bsprun writes its checkpoints there now; wait for its end") from None
+    except OSError:
+        pass
+    return descriptor
 
 
 def name_at(superstep: int) -> str:

@@ -16,6 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from bsp.faults.checkpoints.folder import claim
+
 pytestmark = pytest.mark.jobs
 
 BSPRUN = str(Path(sys.executable).with_name("bsprun"))
@@ -265,6 +267,20 @@ def test_resume_takes_the_numbers_of_processes_and_elements_from_the_checkpoint(
         newest, _, end = refused.stderr.splitlines()
         assert newest == f"bsprun: checkpoint: checkpoint-000081 refused: it is another job's: {words}"
         assert end == f"bsprun: error: --resume {folder}: none of its checkpoints can be used (see above)"
+
+
+def test_two_jobs_at_once_in_one_folder_are_refused(script: Path, checkpoints: Path, tmp_path: Path) -> None:
+    """They would remove each other's checkpoints: of two that resume at once, one goes on."""
+    folder = tmp_path / "checkpoints"
+    shutil.copytree(checkpoints, folder)
+    held = claim(folder)
+    refused = bsprun("--resume", folder, script, 150)
+    os.close(held)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == (
+        f"bsprun: error: --resume {folder}: another bsprun writes its checkpoints there now; wait for its end\n"
+    )
+    assert bsprun("--resume", folder, script, 150).returncode == 0
 
 
 def test_nothing_to_resume_is_one_clear_error(script: Path, tmp_path: Path) -> None:
