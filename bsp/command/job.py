@@ -107,7 +107,7 @@ def run_element(settings: dict[str, Any], program: list[str], lifeline: Lifeline
         if MPI.COMM_WORLD.size > 1:
             unlink_segments(MPI.COMM_WORLD)
             transport = MpiTransport(MPI.COMM_WORLD, settings["schedule"], settings["seed"], machine)
-            differs = difference(transport.gather(build()))
+            differs = difference(dict(enumerate(transport.gather(build()))))
             if differs is not None and transport.index == 0:
                 print(f"bsprun: note: {differs}", file=sys.stderr)
     if transport.elements > 1:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 Build = tuple[tuple[str, str], ...]
 
 
+@cache
 def build() -> Build:
     """Return the versions that this element computes with, as (name, value) pairs."""
     import numpy as np  # a host where it is missing says so
@@ -42,14 +44,14 @@ def version_of(package: str) -> str:
         return "missing"
 
 
-def difference(builds: Sequence[Build]) -> str | None:
-    """Return one sentence on what differs between the elements' builds, or None if nothing does."""
-    parts = []
-    for k, (name, first) in enumerate(builds[0]):
-        others = [(element, found[k][1]) for element, found in enumerate(builds) if found[k][1] != first]
+def difference(builds: Mapping[int, Build]) -> str | None:
+    """Return one sentence on what differs between the builds, by element, or None if nothing does."""
+    parts, (first, known) = [], next(iter(builds.items()))
+    for k, (name, value) in enumerate(known):
+        others = [(element, found[k][1]) for element, found in builds.items() if found[k][1] != value]
         if others:
-            element, value = others[0]
-            parts.append(f"{name} is {first} on element 0 and {value} on element {element}")
+            element, other = others[0]
+            parts.append(f"{name} is {value} on element {first} and {other} on element {element}")
     if not parts:
         return None
     return "; ".join(parts) + ": results may differ in their last bits from those on equal elements (D7)"

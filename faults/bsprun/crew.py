@@ -34,6 +34,7 @@ from bsp.faults.engine.control_messages import (
 )
 from bsp.faults.protocol.messages import Orders, Token
 from bsp.host import die_with_parent
+from bsp.hosts.build import Build
 from bsp.hosts.daemon import NAMES_OF_A_HOST, PREFIXES_OF_A_HOST
 from bsp.hosts.launcher import reaching, why_not_started
 from bsp.hosts.listing import Host, is_here
@@ -55,6 +56,7 @@ class Came(NamedTuple):
 
     element: int
     pid: int
+    build: Build
     orders: Orders | None  # the newest that it has from an earlier bsprun
     values: tuple[tuple[Token, bytes], ...]  # and what it has of proc.once and proc.time
 
@@ -537,7 +539,7 @@ class Crew:
                 agent.pid, agent.address = message.pid, message.address
                 self._numbered += 1
                 self._mesh.meet(element, message.address)
-                self._events.append(Came(element, message.pid, message.orders, message.values))
+                self._events.append(Came(element, message.pid, message.build, message.orders, message.values))
             return
         self._events.append(Said(element, message))
 

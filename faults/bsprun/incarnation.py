@@ -46,7 +46,7 @@ from bsp.faults.protocol.messages import (
     Tell,
 )
 from bsp.faults.protocol.text import Shown
-from bsp.hosts.build import build
+from bsp.hosts.build import Build, build, difference
 from bsp.hosts.listing import Host
 from bsp.hosts.processes import GRACE
 
@@ -106,6 +106,7 @@ class Incarnation:
         self._end_at: float | None = None  # time at which bsprun stops waiting for agents to leave
         self._began = False
         self._came: set[int] = set()  # elements whose agents have appeared
+        self._builds: dict[int, Build] = {}  # of the first element with each
         self._missing: dict[int, str] = {}  # elements lost before the job began, and how
         self._appeared_at = time.monotonic()
         self._numbers = self.count  # the number of the next element
@@ -354,6 +355,7 @@ class Incarnation:
             return  # lost with its host before we read this: its loss comes next
         self._appeared_at = time.monotonic()
         self._came.add(element)
+        self._compare(element, event.build)
         if not self._began:
             self.arbiter.appeared(self.seconds(), element)
             return
@@ -361,6 +363,15 @@ class Incarnation:
         self.job.log.record("appeared", element=element, pid=event.pid, host=host.name)
         self.crew.tell_addresses()
         self._obey(self.arbiter.add(self.seconds(), element, self._domain(element)))
+
+    def _compare(self, element: int, build: Build) -> None:
+        """Tell once that an element computes with another build than the first one, and with which (D7)."""
+        if build not in self._builds.values():
+            self._builds[element] = build
+            (first, known), *_ = self._builds.items()
+            differs = difference({first: known, element: build})
+            if differs is not None:
+                self.job.say(f"note: {differs}")
 
     def _bury(self, event: Went) -> None:
         """Handle the loss of an agent; another takes its place, where there is room."""

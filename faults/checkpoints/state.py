@@ -236,7 +236,8 @@ def _culprit(parts: dict[str, Any], named: Named, seen: set[int]) -> tuple[str, 
             pickled(value, named)
         except Exception as wrong:  # noqa: BLE001
             seen.add(id(value))
-            return _culprit(_parts(path, value), named, seen) or (path, value, wrong)
+            nested = isinstance(wrong, RecursionError)  # each of its parts is nested nearly as deep
+            return (None if nested else _culprit(_parts(path, value), named, seen)) or (path, value, wrong)
     return None
 
 

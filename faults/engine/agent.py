@@ -66,6 +66,7 @@ from bsp.faults.protocol.messages import (
     Write,
     Wrote,
 )
+from bsp.hosts.build import build
 
 _FLUSH = 0.001  # seconds between attempts to write what a worker has not taken yet
 _LAST_WORDS = 1.0  # seconds to send what is left when the job ends
@@ -140,7 +141,7 @@ class Agent:
             if not self._known and now >= self._appear_at:
                 self._appear_at = now + (_AGAIN if self._again else self._limits.beat)
                 estate = self._member.estate() if self._again else (None, ())
-                self._post(Appeared(os.getpid(), self._mesh.address, *estate))
+                self._post(Appeared(os.getpid(), self._mesh.address, build(), *estate))
             wait = min(self._member.deadline(), self._mesh.due(), now + 0.1) - now
             readable = self._poller.poll(max(0, math.ceil(1000 * (_FLUSH if pending else wait))))
             for descriptor, _ in readable:

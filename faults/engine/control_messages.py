@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from bsp.faults.carrier.mesh import Address
 from bsp.faults.protocol.messages import Orders, Token
+from bsp.hosts.build import Build
 
 
 class Wanted(NamedTuple):
@@ -85,6 +86,7 @@ class Appeared(NamedTuple):
 
     pid: int
     address: Address
+    build: Build  # what its workers compute with
     orders: Orders | None = None  # for a bsprun that takes over: the newest that the agent has
     values: tuple[tuple[Token, bytes], ...] = ()  # and what it has of proc.once and proc.time
 

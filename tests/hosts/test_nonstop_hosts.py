@@ -59,6 +59,20 @@ def test_a_lost_host_costs_no_round(four_hosts: Cluster, expected: str, strike: 
 
 
 @pytest.mark.thorough
+def test_a_host_that_computes_with_another_cpu_is_told(four_hosts: Cluster, expected: str) -> None:
+    h3 = four_hosts["h3"]
+    h3.run(["sh", "-c", "sed 's/^model name.*/model name : another/' /proc/cpuinfo > /tmp/cpuinfo"], check=True)
+    h3.run(["mount", "--bind", "/tmp/cpuinfo", "/proc/cpuinfo"], check=True)
+    status, out, err = Job(four_hosts, "-n", "4", "--clones", "2", "--hosts", "h1:2,h2:2,h3:4").end()
+    h3.crash()
+    h3.power_on()
+    assert (status, out) == (0, expected), err
+    said = [line for line in err.splitlines() if "last bits" in line]
+    assert len(said) == 1 and said[0].startswith("bsprun: note: CPU is "), err
+    assert " another on element " in said[0] or "CPU is another on element " in said[0]
+
+
+@pytest.mark.thorough
 def test_two_hosts_at_once_with_three_clones(four_hosts: Cluster, expected: str) -> None:
     job = Job(four_hosts, "-n", "2", "--clones", "3", "--hosts", "h1:3,h2:3,h3:3,h4:3")
     job.round(10)

@@ -340,6 +340,7 @@ for k in proc.rounds(30, state):
 @pytest.mark.parametrize(("before", "inside", "then", "path", "line", "superstep"), [
     ("state.f = open(sys.argv[0])", "pass", "pass", "state.f of type TextIOWrapper", 10, 0),
     ("state.model = Model()", "pass", "pass", "state.model.f of type function", 10, 0),
+    ("for _ in range(5000): state.x = [state.x]", "pass", "pass", "state.x of type list", 10, 0),
     ("", "state.models = {1: Model()}", "pass", "state.models[1].f of type function", 10, 8),
     ("", "state.models = {1: Model()}", "break", "state.models[1].f of type function", 14, 8),
 ])  # fmt: skip
