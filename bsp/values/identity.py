@@ -48,13 +48,8 @@ def keeps_identity(value: Any) -> bool:
 
 
 def reduced(value: Any, own: Own) -> Any:
-    """Return what pickle's `reducer_override` returns for an object that is filled, not made.
-
-    NotImplemented for an array, whose bytes are kept beside the pickle.
-    """
+    """Return what pickle's `reducer_override` returns for an object that is filled, not made; it is no NumPy array."""
     kind: Any = type(value)
-    if kind is np.ndarray:
-        return NotImplemented
     if kind in _SEQUENCES:
         return _emptied, (own,), None, iter(value)
     if kind in _MAPPINGS:

@@ -81,7 +81,7 @@ def capture(task: Task, place: LoopPosition, into: Segment | None = None) -> Pac
     # two pickles: `restore` must have made the coarrays of the first before it loads the second, which names them;
     # `beside` is one for both, so an array in both is kept once
     beside = _Beside(task, place, into)
-    own = {id(value): Own(name) for name, value in place.own.items()}
+    own = {id(value): Own(name) for name, value in place.own.items() if type(value) is not np.ndarray}
 
     def persistent(value: Any) -> Any:
         """Return the reference to what the newcomer has of its own, or to an array beside the pickle."""
@@ -94,7 +94,7 @@ def capture(task: Task, place: LoopPosition, into: Segment | None = None) -> Pac
 
     with task.as_main(), alone():
         try:
-            parts = pickled(memory, beside), pickled((values, rest), persistent, filled)
+            parts = pickled(memory, beside), pickled((values, rest), persistent, filled if own else None)
             return Packed(pickle.dumps((*parts, beside.views(), beside.own()), 5), *beside.found())
         except MemoryError:
             raise
