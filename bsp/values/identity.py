@@ -9,7 +9,9 @@ instead of a call that makes one, and then its content as usual; loading fills t
 from __future__ import annotations
 
 import copyreg
+import random
 from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,15 +30,15 @@ class Own:
 def keeps_identity(value: Any) -> bool:
     """Return whether an object can be filled with another's content.
 
-    These are Python's containers that can change, arrays of numbers that are alone in their memory, NumPy's generators,
-    and objects of classes that pickle makes by `__new__` without arguments, or that have a method `_fill`.
+    These are Python's containers that can change, arrays of numbers that are alone in their memory, generators of
+    numbers, and objects of classes that pickle makes by `__new__` without arguments, or that have a method `_fill`.
     """
     kind: Any = type(value)
     if kind is np.ndarray:
         base = value if value.base is None else value.base
         alone = type(base) is np.ndarray and base.base is None and base.nbytes == value.nbytes and value.flags.forc
         return alone and value.flags.writeable and not value.dtype.hasobject
-    if kind in (*_SEQUENCES, *_MAPPINGS, set, np.random.Generator):
+    if kind in (*_SEQUENCES, *_MAPPINGS, *_GENERATORS, set):
         return True
     if hasattr(kind, "_fill"):
         return bool(value._can_be_filled())
@@ -56,8 +58,9 @@ def reduced(value: Any, own: Own) -> Any:
         return _emptied, (own,), None, None, iter(value.items())
     if kind is set:
         return _emptied, (own,), frozenset(value), None, None, set.update
-    if kind is np.random.Generator:
-        return _emptied, (own,), value.bit_generator.state, None, None, _set_generator
+    if kind in _GENERATORS:
+        read, write = _GENERATORS[kind]
+        return _emptied, (own,), read(value), None, None, write
     if hasattr(kind, "_fill"):
         return _emptied, (own,), value._content(), None, None, kind._fill
     return _emptied, (own,), *value.__reduce_ex__(5)[2:]
@@ -71,6 +74,18 @@ def _emptied(value: Any) -> Any:
     return value
 
 
-def _set_generator(generator: np.random.Generator, state: Any) -> None:
+def _state_of(generator: np.random.Generator) -> Any:
+    """Return the state of a generator."""
+    return generator.bit_generator.state
+
+
+def _set_state(generator: np.random.Generator, state: Any) -> None:
     """Set the state of a generator."""
     generator.bit_generator.state = state
+
+
+_GENERATORS: dict[type, tuple[Callable[[Any], Any], Callable[[Any, Any], None]]] = {
+    random.Random: (random.Random.getstate, random.Random.setstate),
+    np.random.Generator: (_state_of, _set_state),
+    np.random.RandomState: (np.random.RandomState.get_state, np.random.RandomState.set_state),
+}

@@ -70,13 +70,16 @@ class Own:
 def train(proc: Process) -> Any:
     model, history, best, settings = Model(), [], {}, Settings(rate=0.1)
     optimizer, seen, count, own = model.optimizer, {"none"}, Count(), Own()
+    coin, older = random.Random(proc.pid), np.random.RandomState(proc.pid)
     drawn, rate = np.random.default_rng(proc.pid), np.ones(6).reshape(2, 3)
     row, start = rate[1], np.arange(3.0)
     last, by_parity, kinds, order = deque([0.0], maxlen=3), defaultdict(list), Counter(), OrderedDict()
-    state = bsp.State(
-        model=model, history=history, best=best, settings=settings, optimizer=optimizer, seen=seen, count=count,
-        own=own, drawn=drawn, rate=rate, x=start, last=last, by_parity=by_parity, kinds=kinds, order=order,
-    )  # fmt: skip
+    objects: dict[str, Any] = {
+        "model": model, "history": history, "best": best, "settings": settings, "optimizer": optimizer, "seen": seen,
+        "count": count, "own": own, "coin": coin, "older": older, "drawn": drawn, "rate": rate, "last": last,
+        "by_parity": by_parity, "kinds": kinds, "order": order,
+    }  # fmt: skip
+    state = bsp.State(**objects, x=start)
     for k in proc.rounds(6, state):
         slope = proc.allreduce(model.w - start + drawn.random(3) + row)
         optimizer.step(settings["rate"] * slope)
@@ -87,7 +90,7 @@ def train(proc: Process) -> Any:
         settings.scale += 1.0
         count.n += 1
         count.seen.append(k)
-        own.total += history[-1]
+        own.total += history[-1] + coin.random() + older.normal()
         last.append(own.total)
         by_parity[k % 2].append(k)
         kinds.update(["round", k % 2])
@@ -96,11 +99,7 @@ def train(proc: Process) -> Any:
         row *= 0.5
         state.x = state.x + start  # `start` itself stays as it was
         assert model.optimizer is optimizer and optimizer.model is model and best["of"] is history
-        assert all(getattr(state, name) is value for name, value in [
-            ("model", model), ("history", history), ("best", best), ("settings", settings), ("seen", seen),
-            ("count", count), ("own", own), ("drawn", drawn), ("rate", rate), ("optimizer", optimizer),
-            ("last", last), ("by_parity", by_parity), ("kinds", kinds), ("order", order),
-        ])  # fmt: skip
+        assert all(getattr(state, name) is value for name, value in objects.items())
     return (
         model.w.tolist(), history, best, dict(settings), settings.scale, sorted(seen), count, own.total,
         drawn.random(), rate.tolist(), state.x.tolist(), last, by_parity, kinds, order,
