@@ -17,7 +17,7 @@ from bsp.engine.task import Call
 from bsp.errors import ShapeError
 from bsp.transport.compiled import prefixes_of_plain, tree_of_plain, tree_of_small
 from bsp.values.operations import Prefixes, Reduction, combine, keeps
-from bsp.values.payload import NUMBERS, PLAIN, array_head, dumps, is_array, is_small, loads
+from bsp.values.payload import PLAIN, array_head, dumps, is_array, is_small, loads
 from bsp.values.records import ARRAY, address_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def pool_combined(pool: Pool, op: Reduction, count: int, owns: bool) -> Any:
 def _in_common(pool: Pool, op: Reduction, count: int) -> Any:
     """Return the first values of a pool combined for all processes here, or None where some could tell.
 
-    Nobody can with numbers and arrays, an operation of NumPy's, and no warning.
+    Nobody can with arrays and values that cannot change, an operation of NumPy's, and no warning.
     """
     if op.ufunc is None:  # a function of the program may change its arguments
         return None
@@ -56,11 +56,16 @@ def _in_common(pool: Pool, op: Reduction, count: int) -> Any:
 
 
 def _tree_of(pool: Pool, op: Reduction) -> Prefixes | None:
-    """Return the tree of D3 over all values of a pool, or None if they are no numbers and no arrays."""
+    """Return the tree of D3 over all values of a pool, or None if they are no arrays and some can change."""
     values = [loads(part) if isinstance(part, bytes) else part for part in pool.packed.values()]
-    kinds = set(map(type, values))
-    plain = kinds == {np.ndarray} or all(kind in NUMBERS or issubclass(kind, (np.number, np.bool_)) for kind in kinds)
-    return Prefixes(values, op) if plain else None
+    common = {*map(type, values)} == {np.ndarray} or all(map(_is_fixed, values))
+    return Prefixes(values, op) if common else None
+
+
+def _is_fixed(value: Any) -> bool:
+    """Return whether a value cannot change, and neither can what is in it."""
+    kind = type(value)
+    return kind in PLAIN or issubclass(kind, (np.number, np.bool_)) or (kind is tuple and all(map(_is_fixed, value)))
 
 
 def alike(value: Any, op: str) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from bsp.values.memory import LARGE
+from bsp.values.scalars import scalar_in, scalar_out
 
 Packed = np.ndarray | bytes  # a value in the form in which it travels
 
@@ -194,6 +195,9 @@ canonical = False  # whether equal values must give equal pickles; set for clone
 
 def dumps(value: Any) -> bytes:
     """Return a value's pickle: canonical, weighed, or plain, by the two switches above."""
+    found = scalar_out(value)  # the same by all three
+    if found is not None:
+        return found
     if canonical:
         from bsp.values.canonical import pickled as canonical_pickle
 
@@ -220,6 +224,9 @@ UNREADABLE = (
 
 def loads(data: bytes | memoryview) -> Any:
     """Return the value of a pickle that another process has sent; an error in it gets a note that says so."""
+    found = scalar_in(data)
+    if found is not None:
+        return found
     try:
         return pickle.loads(data)
     except Exception as wrong:

@@ -11,6 +11,7 @@ import pytest
 
 import bsp
 from bsp.engine.pool import Pool
+from bsp.values.operations import KNOWN, combine
 from bsp.values.payload import Packed
 
 PROCS = [1, 2, 3, 8, 13]
@@ -70,6 +71,35 @@ def test_an_operation_that_changes_its_arguments_changes_this_processs_own(run: 
         shared = proc.allreduce([proc.pid], op="add", algorithm="one-phase")
         shared.append(-1)  # a list of its own
         assert proc.allreduce(len(shared), op="max", algorithm="one-phase") == nprocs + 1
+
+    run(main, nprocs=nprocs)
+
+
+FIXED: dict[str, Any] = {
+    "places of the largest": lambda pid: (-abs(pid - 3) / 2, pid), "text": lambda pid: ("a" * pid, pid % 2 == 0),
+    "nested": lambda pid: (np.float64(pid), (pid, "x"), b""), "lists inside": lambda pid: (pid, [pid]),
+    "scalars": lambda pid: np.float32(pid) / 3, "text alone": str, "do not compare": lambda pid: (None, pid % 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("nprocs", PROCS)
+@pytest.mark.parametrize("what", FIXED)
+def test_values_that_cannot_change_are_combined_as_by_one_process(run: Any, nprocs: int, what: str) -> None:
+    def main(proc: bsp.Process) -> None:
+        values = [FIXED[what](pid) for pid in range(nprocs)]
+        for op in ("add", "max", "min"):
+            try:
+                expected = combine(values, KNOWN[op])
+            except TypeError:
+                with pytest.raises(bsp.ShapeError, match="do not combine"):
+                    proc.allreduce(values[proc.pid], op=op, algorithm="one-phase")
+                continue
+            found = proc.allreduce(values[proc.pid], op=op, algorithm="one-phase")
+            first = proc.scan(values[proc.pid], op=op, algorithm="one-phase")
+            assert found == expected and type(found) is type(expected)
+            assert first == combine(values[: proc.pid + 1], KNOWN[op])
+            if what == "lists inside":
+                found[-1].append(-1)  # its own
 
     run(main, nprocs=nprocs)
 
