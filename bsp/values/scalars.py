@@ -19,15 +19,16 @@ class _Form(NamedTuple):
     dtype: np.dtype[Any]
 
 
-def _form_of(dtype: np.dtype[Any]) -> _Form:
-    """Return the form of a type of at least two bytes, of which none is padding."""
-    sample = bytes(range(1, 1 + dtype.itemsize))
-    data = pickle.dumps(np.frombuffer(sample, dtype)[0], 5)
-    head, tail = data.split(sample)
-    return _Form(head, tail, pickle.loads(data).dtype)  # equal types of two names are read as one
+def _form_of(dtype: np.dtype[Any]) -> _Form | None:
+    """Return what the pickles of two values of other bytes have in common; None if that is not all but these bytes."""
+    zeros, ones = (pickle.dumps(np.frombuffer(bytes([k]) * dtype.itemsize, dtype)[0], 5) for k in (0, 1))
+    start = next(k for k, (zero, one) in enumerate(zip(zeros, ones, strict=True)) if zero != one)
+    form = _Form(zeros[:start], zeros[start + dtype.itemsize :], pickle.loads(zeros).dtype)
+    return form if ones == form.head + bytes([1]) * dtype.itemsize + form.tail else None
 
 
-_FORMS = {dtype.type: _form_of(dtype) for dtype in map(np.dtype, "hilqHILQefdFD")}
+_KINDS = [np.dtype(kind) for kind in "?bhilqBHILQefdFD"]  # those without padding
+_FORMS = {kind.type: form for kind in _KINDS if (form := _form_of(kind)) is not None}
 _BY_HEAD = {(len(form.head) + form.dtype.itemsize + len(form.tail), form.head): form for form in _FORMS.values()}
 _HEADS = {length: len(head) for length, head in _BY_HEAD}  # by the length of a pickle, that of its head
 

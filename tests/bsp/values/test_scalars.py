@@ -30,7 +30,7 @@ def test_scalars_of_any_bytes(kind: str, data: bytes) -> None:
     assert same(loads(written), pickle.loads(written)) and same(loads(memoryview(written)), pickle.loads(written))
 
 
-@pytest.mark.parametrize("kind", "hilqHILQefdFD")
+@pytest.mark.parametrize("kind", "?bhilqBHILQefdFD")
 def test_scalars_need_no_pickle(kind: str) -> None:
     value = np.dtype(kind).type(7)
     written = scalar_out(value)
