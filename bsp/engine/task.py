@@ -104,7 +104,7 @@ class Task:
         self.body: Callable[[], Any] = lambda: None
         self.call = END
         self.state = RUNNING
-        self.greenlet: greenlet.greenlet | None = None
+        self.greenlet: greenlet.greenlet | None = None  # where its next turn begins: its own, or one of the program's
         self.context: contextvars.Context | None = None  # of its greenlets
         self.result: Any = None
         self.raised: BaseException | None = None
@@ -282,6 +282,7 @@ class Task:
             element.meet()
         else:  # as `_end_turn`, without its call
             profiler = paused() if active() is not None else None
+            self.greenlet = element.hub.getcurrent()
             element.hub.switch()
             if profiler is not None:
                 resumed(profiler)
@@ -293,7 +294,10 @@ class Task:
     def _end_turn(self) -> None:
         """Switch to the other processes until it is this one's turn again; its profiler is paused meanwhile."""
         profiler = paused()
-        self.element.hub.switch()  # type: ignore[union-attr]
+        hub = self.element.hub
+        assert hub is not None
+        self.greenlet = hub.getcurrent()
+        hub.switch()
         if profiler is not None:
             resumed(profiler)
 

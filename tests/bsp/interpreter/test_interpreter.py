@@ -12,6 +12,7 @@ import threading
 import traceback
 from typing import Any
 
+import greenlet
 import pytest
 from tests_run import run_program
 
@@ -170,6 +171,26 @@ def test_a_thread_may_not_end_the_superstep_of_its_process(run: Any, nprocs: int
 
     for said in run(main, nprocs=nprocs):
         assert said.startswith("sync at test_interpreter.py:") and "by a thread that process" in said
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_greenlets_of_a_process_may_end_its_supersteps_in_turn(run: Any, nprocs: int) -> None:
+    def main(proc: bsp.Process) -> list[tuple[str, int]]:
+        here, found = greenlet.getcurrent(), []
+
+        def work(name: str) -> None:
+            for k in range(2):
+                found.append((name, proc.allreduce(k)))
+                here.switch()
+
+        both = [greenlet.greenlet(work) for _ in "ab"]
+        for _ in range(2):
+            for name, one in zip("ab", both, strict=True):
+                one.switch(name) if not one else one.switch()
+            proc.sync()
+        return found
+
+    assert run(main, nprocs=nprocs) == [[("a", 0), ("b", 0), ("a", nprocs), ("b", nprocs)]] * nprocs
 
 
 def test_rounds_are_a_range_with_a_state(run: Any) -> None:
