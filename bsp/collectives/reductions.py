@@ -13,8 +13,18 @@ from bsp.collectives.pooled import KnownReduction, alike, no_fit, pool_combined
 from bsp.collectives.sizes import Sizes, levels_of
 from bsp.collectives.steps import Steps, joined, pack, root_rank, unpack
 from bsp.cost.model import Cost
+from bsp.errors import UnknownOperation
 from bsp.values.memory import empty
-from bsp.values.operations import Node, Prefixes, Reduction, combine, combine_nodes, nodes_of, operation
+from bsp.values.operations import (
+    Node,
+    Prefixes,
+    Reduction,
+    combine,
+    combine_nodes,
+    nodes_of,
+    operation,
+    wider_result,
+)
 from bsp.values.payload import Packed, as_array, cuts_of, is_abstract, is_array, pieces_of
 
 if TYPE_CHECKING:
@@ -68,7 +78,20 @@ class _Reducing:
         self.steps = Steps(proc, self.text, group, self.chosen.name)
         if group is not None and is_array(value):
             self.steps.agree(value.dtype.str, *value.shape)
+        if self.steps.takes_part and self.op.ufunc is not None:
+            self._check_kept(value, self.op.ufunc)
         self.packed: Packed = pack(value, proc, self.text) if self.steps.takes_part else b""
+
+    def _check_kept(self, value: Any, ufunc: np.ufunc) -> None:
+        """Raise UnknownOperation if the dtype of `value` cannot hold what the operation gives."""
+        if not is_array(value) and not (isinstance(value, np.generic) and value.dtype.kind not in "SU"):
+            return
+        wider = wider_result(ufunc, value.dtype)
+        if wider is not None:
+            raise UnknownOperation(
+                f"{self.text}: {self.op.name} of {value.dtype} values gives {wider}, and the result of a reduction has "
+                f"the type of the values; convert them first{self.steps.proc._place()}"
+            )
 
     def combined(self, parts: dict[int, Packed], into: np.ndarray | None = None) -> Any:
         """Return the values of ranks 0..n-1 combined in the tree of D3; a single one as a copy of its own.

@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -129,6 +129,19 @@ def keeps(name: str, dtype: np.dtype[Any]) -> bool:
     except TypeError:
         return False
     return dtype.kind not in "SUV" and np.can_cast(result.dtype, dtype, "same_kind")
+
+
+@lru_cache(maxsize=256)
+def wider_result(ufunc: np.ufunc, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
+    """Return the dtype of what a ufunc makes of two items of `dtype` if `dtype` cannot hold it, else None."""
+    try:
+        result = ufunc.resolve_dtypes((dtype, dtype, None))[-1]
+    except TypeError:  # the values do not combine, which is found where they are combined
+        return None
+    casting: Literal["safe", "same_kind"] = (
+        "safe" if dtype.kind in "SU" else "same_kind"
+    )  # texts may be cut by the latter
+    return None if result.hasobject or np.can_cast(result, dtype, casting) else result
 
 
 def number_of(name: str) -> bytes:

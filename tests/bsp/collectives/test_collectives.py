@@ -353,6 +353,10 @@ def test_mistakes_of_one_process_raise_there(run: Any) -> None:
             (lambda: proc.allreduce(1, op="plus"), bsp.UnknownOperation),
             (lambda: proc.allreduce(1, op=7), bsp.UnknownOperation),
             (lambda: proc.allreduce(1, op=np.exp), bsp.UnknownOperation),
+            (lambda: proc.allreduce(np.array([3, 4]), op=np.hypot), bsp.UnknownOperation),
+            (lambda: proc.scan(np.int64(3), op=np.logaddexp), bsp.UnknownOperation),
+            (lambda: proc.reduce(np.array(["ab"])), bsp.UnknownOperation),
+            (lambda: proc.allreduce(np.array([b"ab"]), group=[1, 0]), bsp.UnknownOperation),
             (lambda: proc.allreduce(1, algorithm="magic"), bsp.UnknownAlgorithm),
             (lambda: proc.scatter([1], root=proc.pid), bsp.ShapeError),
             (lambda: proc.alltoall([1]), bsp.ShapeError),
@@ -367,6 +371,16 @@ def test_mistakes_of_one_process_raise_there(run: Any) -> None:
         proc.sync()
 
     run(main, nprocs=2)
+
+
+def test_a_reduction_of_which_the_type_of_the_values_is_too_narrow_is_refused_by_name(run: Any) -> None:
+    with pytest.raises(bsp.UnknownOperation, match=r"op='hypot'\): hypot of int64 values gives float64, .* convert"):
+        run(lambda proc: proc.allreduce(np.array([3, 4]), op=np.hypot), nprocs=2)
+    # what fits, or wraps around as it does in NumPy, is not
+    results = run(lambda proc: [proc.allreduce(np.array([100], kind), op) for kind, op in (
+        (np.int8, np.add), (">f4", np.hypot), (int, np.greater), (bool, np.add), ("m8[s]", np.add),
+    )], nprocs=2)  # fmt: skip
+    assert [str(value) for value in results[0]] == ["[-56]", "[141.42136]", "[0]", "[ True]", "[200]"]
 
 
 def test_the_choice_is_the_cheapest_by_the_machine() -> None:
