@@ -400,8 +400,8 @@ class Process:
         """Send consecutive rows of an array to consecutive processes; return (rows received, their counts by pid).
 
         rows : array; without `counts` its first axis has length nprocs, row i goes to process i, and
-            the array of rows received is returned alone (MSL's All_to_all).  A list of payloads is
-            exchanged like `alltoall`.
+            the array of rows received is returned alone (MSL's All_to_all).  A list of payloads, without
+            `counts`, is exchanged like `alltoall`.
         counts : how many rows go to each process, nprocs numbers; they sum to len(rows).
         The rows received are in order of source pid.
         Cost: h = the most rows any process sends or receives; g·h + L.

@@ -186,7 +186,12 @@ def total_exchange(
     exchange : carries it out, a function as `alltoall`.
     """
     if not isinstance(rows, np.ndarray) and not is_abstract(rows):
-        return exchange(proc, rows, None, algorithm, "total_exchange")
+        if counts is not None:
+            raise TypeError(
+                f"total_exchange: counts are of the rows of an array, and these are in a {type(rows).__name__}; give "
+                f"np.asarray(rows){proc._place()}"
+            )
+        return exchange(proc, rows, None, algorithm, "total_exchange of values")
     p = proc.nprocs
     if rows.ndim == 0:
         raise ShapeError(f"total_exchange of a 0-d array: its first axis is dealt to processes{proc._place()}")

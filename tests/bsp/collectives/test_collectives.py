@@ -363,6 +363,7 @@ def test_mistakes_of_one_process_raise_there(run: Any) -> None:
             (lambda: proc.total_exchange(np.ones(5), [1, 1]), bsp.ShapeError),
             (lambda: proc.total_exchange(np.ones(2), [3, -1]), bsp.ShapeError),
             (lambda: proc.total_exchange(np.ones(2), [1.5, 1.5]), bsp.ShapeError),
+            (lambda: proc.total_exchange([1, 2], [2, 0]), TypeError),
             (lambda: proc.allgather(lambda: 0), bsp.CannotSend),
             (lambda: proc.transfer(1, to=2), bsp.NoSuchProcess),
         ):
@@ -371,6 +372,11 @@ def test_mistakes_of_one_process_raise_there(run: Any) -> None:
         proc.sync()
 
     run(main, nprocs=2)
+
+
+def test_a_total_exchange_of_rows_does_not_meet_one_of_values(run: Any) -> None:
+    with pytest.raises(bsp.SyncMismatch, match=r"0 waits in total_exchange at .* 1 waits in total_exchange of values"):
+        run(lambda proc: proc.total_exchange([1, 2] if proc.pid else np.ones(2)), nprocs=2)
 
 
 def test_a_reduction_of_which_the_type_of_the_values_is_too_narrow_is_refused_by_name(run: Any) -> None:
