@@ -120,8 +120,11 @@ def _save_array(pickler: _Canonical, value: np.ndarray) -> None:
     """Pickle an array without gaps: a copy that a clone has received has none, and a gap changes the pickle.
 
     Protocol 5 writes the bytes of a read-only array as a new object, which those of no byte and of one byte are not:
-    Python keeps one of each.
+    Python keeps one of each.  Those that are written as protocol 4 does are read back in the machine's byte order.
     """
+    if not value.size and value.dtype.itemsize and value.dtype.byteorder in "<>":  # the other byte order
+        pickler.save_reduce(np.empty, (value.shape, value.dtype), obj=value)
+        return
     if not value.flags.forc:
         value = np.ascontiguousarray(value)
     pickler.save_reduce(*value.__reduce_ex__(5 if value.nbytes > 1 else 4), obj=value)

@@ -103,7 +103,7 @@ def test_read_only_arrays_of_no_byte_and_of_one() -> None:
         array.flags.writeable = False
         return array
 
-    for values in ([], [True], np.zeros((0, 3), np.int32)):
+    for values in ([], [True], np.zeros((0, 3), np.int32), np.zeros((2, 0), ">f8"), np.zeros(0, ">U3")):
         first, second = pickle.loads(pickled((frozen(values), frozen(values))))
         assert first.dtype == second.dtype == np.array(values).dtype
         assert np.array_equal(first, values)
