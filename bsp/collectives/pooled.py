@@ -26,18 +26,22 @@ if TYPE_CHECKING:
     from bsp.processes import Process
 
 
-def pool_combined(pool: Pool, op: Reduction, count: int, owns: bool) -> Any:
+def pool_combined(pool: Pool, op: Reduction, count: int, owns: bool, proc: Process, text: str) -> Any:
     """Return the values of the first `count` processes combined in the tree of D3, of those that all gave to all.
 
     owns : whether arrays in the pool are this process's own.
-    Raises TypeError or ValueError if they do not combine.
+    text : the call, for the ShapeError that is raised if they do not combine.
     """
     if pool.shared:
         result = pool.once(count, lambda: _in_common(pool, op, count))
         if result is not None:
             return result.copy() if isinstance(result, np.ndarray) and not owns else result
     given = pool.packed.values() if count == len(pool.packed) else islice(pool.packed.values(), count)
-    return combine([loads(part) if isinstance(part, bytes) else part if owns else part.copy() for part in given], op)
+    values = [loads(part) if isinstance(part, bytes) else part if owns else part.copy() for part in given]
+    try:
+        return combine(values, op)
+    except (TypeError, ValueError, OverflowError) as wrong:
+        raise no_fit(proc, text, wrong) from wrong
 
 
 def _in_common(pool: Pool, op: Reduction, count: int) -> Any:
@@ -144,10 +148,7 @@ class KnownReduction:
 
     def _combined(self, pool: Pool, count: int) -> Any:
         """Return the first `count` values of a pool combined."""
-        try:
-            return pool_combined(pool, self._op, count, pool.take())
-        except (TypeError, ValueError, OverflowError) as wrong:
-            raise no_fit(self._proc, self._call.text, wrong) from wrong
+        return pool_combined(pool, self._op, count, pool.take(), self._proc, self._call.text)
 
 
 def _same_form(array: np.ndarray, op: Reduction) -> tuple[np.ufunc, bytes, tuple[int, ...], np.dtype[Any]] | None:

@@ -112,10 +112,7 @@ class _Reducing:
         steps = self.steps
         if steps.pool is None:
             return self.combine([unpack(part) for part in steps.of_all(parts, count)])
-        try:
-            return pool_combined(steps.pool, self.op, count, steps.owns)
-        except (TypeError, ValueError, OverflowError) as wrong:
-            raise no_fit(steps.proc, self.text, wrong) from wrong
+        return pool_combined(steps.pool, self.op, count, steps.owns, steps.proc, self.text)
 
     def prefixes(self, values: list[Any], counts: range) -> list[Any]:
         """Return the first `count` of `values` combined, for each of `counts`."""

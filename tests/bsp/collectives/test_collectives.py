@@ -770,8 +770,10 @@ class TwoArguments(Exception):
         lambda proc, value: proc.broadcast(value),
         lambda proc, value: proc.alltoall([value] * proc.nprocs),
         lambda proc, value: (proc.send((proc.pid + 1) % proc.nprocs, value), proc.sync(), proc.inbox),
+        lambda proc, value: proc.allreduce(value, max),
+        lambda proc, value: proc.scan(value),
     ],
-    ids=["allgather", "broadcast", "alltoall", "send"],
+    ids=["allgather", "broadcast", "alltoall", "send", "allreduce", "scan"],
 )
 def test_a_value_that_cannot_be_read_back_is_told_with_where_it_comes_from(
     run: Any, exchange: Callable[[bsp.Process, Any], Any]
