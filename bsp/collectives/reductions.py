@@ -75,9 +75,10 @@ class _Reducing:
         root: int | None = None,
     ) -> None:  # fmt: skip
         self.op, self.text, self.chosen = _described(proc, name, value, op, group is not None, algorithm, root)
-        self.steps = Steps(proc, self.text, group, self.chosen.name)
-        if group is not None and is_array(value):
-            self.steps.agree(value.dtype.str, *value.shape)
+        code = self.op.code
+        self.steps = Steps(proc, self.text, group, self.chosen.name, "" if group is not None else code)
+        if group is not None:  # other groups may combine other arrays by other functions
+            self.steps.agree(code, *((value.dtype.str, *value.shape) if is_array(value) else ()))
         if self.steps.takes_part and self.op.ufunc is not None:
             self._check_kept(value, self.op.ufunc)
         self.packed: Packed = pack(value, proc, self.text) if self.steps.takes_part else b""

@@ -34,6 +34,14 @@ class Reduction:
     identity: Any = None
 
     @property
+    def code(self) -> str:
+        """What a Python function does, as text that is equal for functions of equal code; "" for what has a name."""
+        code = getattr(self.scalar, "__code__", None) if self.ufunc is None else None
+        if code is None:
+            return ""
+        return repr((code.co_code, code.co_names, [value for value in code.co_consts if type(value) in PLAIN]))
+
+    @property
     def elementwise(self) -> bool:
         """True if pieces of an array may be combined separately: for elementwise ufuncs; False for other functions."""
         return self.ufunc is not None and self.ufunc.signature is None
