@@ -99,6 +99,8 @@ _OF_MPI = {  # names of mpi4py, in small letters
     "recv": "inbox, the list of messages that arrived at the last boundary", "irecv": "inbox",
     "isend": "send(dest, payload)",
     "sendrecv": "send(dest, payload), sync() and inbox", "split": "a collective with group=", "abort": "sys.exit",
+    "probe": "inbox", "iprobe": "inbox", "wtime": "time()", "alltoallv": "total_exchange(rows, counts)",
+    "gatherv": "gather", "allgatherv": "allgather", "scatterv": "scatter",
 }  # fmt: skip
 
 
@@ -131,7 +133,8 @@ class Process:
     @staticmethod
     def _instead(name: str) -> str | None:
         """Return what to use for a name that mpi4py's communicators have."""
-        return _OF_MPI.get(name.lower().removeprefix("get_"))
+        small = name.lower().removeprefix("get_")
+        return _OF_MPI.get(small) or (small if small != name and hasattr(Process, small) else None)
 
     def __init__(self, task: Task, context: Context) -> None:
         self._task = task

@@ -249,6 +249,7 @@ def test_tracebacks_of_run_show_the_caller_and_the_program_and_no_frame_between(
 @pytest.mark.solo
 @pytest.mark.parametrize(("name", "instead"), [
     ("rank", "pid"), ("Get_size", "nprocs"), ("Barrier", "sync()"), ("bcast", "broadcast(value, root)"), ("moo", None),
+    ("Send", "send"), ("Allreduce", "allreduce"), ("Alltoallv", "total_exchange(rows, counts)"), ("Moo", None),
 ])  # fmt: skip
 def test_names_of_mpi_lead_to_those_of_a_process(name: str, instead: str | None) -> None:
     with pytest.raises(AttributeError) as ended:
