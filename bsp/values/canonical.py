@@ -91,6 +91,10 @@ class _Canonical(_PythonPickler):
                 obj = self._known.setdefault(key, obj)
         return super().save(obj, save_persistent_id)
 
+    def in_order(self, elements: set[Any] | frozenset[Any]) -> list[Any]:
+        """Return the elements of a set in the order of their pickles; of equal ones, that met first stands first."""
+        return sorted(elements, key=lambda each: (pickled(each), self.memo.get(id(each), (len(self.memo),))[0]))
+
 
 _NEVER_REFERRED_TO = {int, float, bool, type(None), list, dict, set, np.ndarray}
 _ABSENT: dict[str, Any] = {"_fill_value": None, "_mask": np.ma.nomask}  # of a masked array
@@ -109,6 +113,8 @@ def _key(value: Any) -> Any:
     if kind in (tuple, frozenset):
         parts = [_key(part) for part in value]
         return None if None in parts else (kind, tuple(parts) if kind is tuple else frozenset(parts))
+    if kind in (slice, range):
+        return _key((kind.__name__, value.start, value.stop, value.step))
     if isinstance(value, np.generic):
         return None if value.dtype.hasobject else (kind, value.dtype.str, value.tobytes())
     if isinstance(value, np.dtype):
@@ -146,12 +152,12 @@ def _masked(function: Any, arguments: Any, state: Any, absent: list[str]) -> Any
 
 def _save_set(pickler: _Canonical, value: set[Any]) -> None:
     """Pickle a set in the order of its elements' pickles: its own order depends on hashes and history (D6)."""
-    pickler.save_reduce(set, (sorted(value, key=pickled),), obj=value)
+    pickler.save_reduce(set, (pickler.in_order(value),), obj=value)
 
 
 def _save_frozenset(pickler: _Canonical, value: frozenset[Any]) -> None:
     """Pickle a frozenset like a set."""
-    pickler.save_reduce(frozenset, (sorted(value, key=pickled),), obj=value)
+    pickler.save_reduce(frozenset, (pickler.in_order(value),), obj=value)
 
 
 _Canonical.dispatch[np.ndarray] = _save_array

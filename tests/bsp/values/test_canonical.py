@@ -88,6 +88,25 @@ def test_masked_arrays_that_have_been_moved() -> None:
             assert repr(moved + 0.5) == repr(value + 0.5) and moved.mask.tolist() == value.mask.tolist()
 
 
+def test_slices_and_ranges_are_recognised_by_value() -> None:
+    """Two blocks of a pandas data frame may share one slice, and have two when they have been loaded."""
+    for make in (lambda: slice(0, 2, None), lambda: range(1, 9, 2)):
+        one, other = make(), make()
+        assert pickled([one, one]) == pickled([one, other])
+    assert pickled([slice(0, 2)] * 2) != pickled([slice(0, 2), range(2)])
+
+
+class Alike:
+    """Objects of equal pickles, which have no order in a set."""
+
+
+def test_objects_that_are_alike_stand_in_a_set_as_they_were_met() -> None:
+    for _ in range(10):
+        alike = [Alike() for _ in range(5)]
+        assert pickled([alike, {*alike}]) == pickled([alike, {*reversed(alike)}])
+        assert pickled([alike, {*alike}]) == pickled(pickle.loads(pickled([alike, {*alike}])))
+
+
 def test_mutable_objects_keep_their_identity() -> None:
     shared: list[int] = []
     assert pickled([shared, shared]) != pickled([[], []])
