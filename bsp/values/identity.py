@@ -12,12 +12,15 @@ import copyreg
 import random
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 _SEQUENCES = (list, deque)
 _MAPPINGS = (dict, OrderedDict, defaultdict, Counter)
+_CLEARED: tuple[Any, ...] = (list, deque, OrderedDict, dict, set)  # an OrderedDict before the dict that it is, too
+_BY_DEFAULT = (object.__reduce__, SimpleNamespace.__reduce__)  # the latter also calls the class without arguments
 
 
 class Own:
@@ -30,8 +33,9 @@ class Own:
 def keeps_identity(value: Any) -> bool:
     """Return whether an object can be filled with another's content.
 
-    These are Python's containers that can change, arrays of numbers that are alone in their memory, generators of
-    numbers, and objects of classes that pickle makes by `__new__` without arguments, or that have a method `_fill`.
+    These are Python's containers that can change, namespaces, arrays of numbers that are alone in their memory,
+    generators of numbers, and objects of classes that pickle makes by `__new__` without arguments, or that have a
+    method `_fill`.
     """
     kind: Any = type(value)
     if kind is np.ndarray:
@@ -42,7 +46,7 @@ def keeps_identity(value: Any) -> bool:
         return True
     if hasattr(kind, "_fill"):
         return bool(value._can_be_filled())
-    by_default = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__
+    by_default = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ in _BY_DEFAULT
     return (
         by_default and kind.__module__ != "builtins" and kind not in copyreg.dispatch_table
         and not isinstance(value, type) and not {"__getnewargs__", "__getnewargs_ex__"} & {*dir(kind)}
@@ -55,7 +59,7 @@ def reduced(value: Any, own: Own) -> Any:
     if kind in _SEQUENCES:
         return _emptied, (own,), None, iter(value)
     if kind in _MAPPINGS:
-        return _emptied, (own,), None, None, iter(value.items())
+        return _emptied, (own,), getattr(value, "__dict__", None) or None, None, iter(value.items())
     if kind is set:
         return _emptied, (own,), frozenset(value), None, None, set.update
     if kind in _GENERATORS:
@@ -68,8 +72,13 @@ def reduced(value: Any, own: Own) -> Any:
 
 def _emptied(value: Any) -> Any:
     """Return an object itself, without the attributes and items that its content is going to replace."""
-    if isinstance(value, (*_SEQUENCES, *_MAPPINGS, set)):
-        value.clear()
+    container = next((kind for kind in _CLEARED if isinstance(value, kind)), None)
+    if container is not None:
+        container.clear(value)
+    attributes = object.__getstate__(value)
+    if isinstance(attributes, tuple):  # those of `__dict__`, and those in slots
+        for name in attributes[1]:
+            object.__delattr__(value, name)
     getattr(value, "__dict__", {}).clear()
     return value
 

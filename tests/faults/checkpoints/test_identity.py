@@ -9,6 +9,7 @@ import random
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,47 @@ def test_variables_and_the_state_go_on_meaning_the_same_objects(nprocs: int) -> 
     results = bsp.run(train, nprocs=nprocs, check=True)
     assert results == bsp.run(train, nprocs=nprocs)
     assert results[0][6] == Count(6, [0, 1, 2, 3, 4, 5]) and results[0][10] == [0.0, 7.0, 14.0]
+
+
+class Cached:
+    """A class with slots, one of which is not always set."""
+
+    __slots__ = ("cache", "total")
+
+    def __init__(self) -> None:
+        self.total, self.cache = 0.0, 1.0
+
+
+class Lasting(dict[str, float]):
+    """A dictionary that refuses to be cleared."""
+
+    def clear(self) -> None:
+        raise NotImplementedError
+
+
+def test_attributes_that_rounds_delete_are_gone_and_those_of_containers_stay() -> None:
+    def attributes(proc: Process) -> Any:
+        kinds: Counter[str] = Counter()
+        order: OrderedDict[int, int] = OrderedDict()
+        cached, lasting = Cached(), Lasting(x=0.0)
+        kinds.seen = 0  # type: ignore[attr-defined]
+        settings = SimpleNamespace(rate=1.0, inner=bsp.State(n=0))
+        inner = settings.inner
+        state = bsp.State(cached=cached, kinds=kinds, order=order, lasting=lasting, settings=settings, inner=inner)
+        for k in proc.rounds(6, state):
+            cached.total += proc.allreduce(getattr(cached, "cache", 0.0))
+            if k == 0:
+                del cached.cache
+            kinds.seen += 1  # type: ignore[attr-defined]
+            order[k] = kinds.seen  # type: ignore[attr-defined]
+            lasting["x"] += k
+            settings.rate *= 0.5
+            inner.n += 1
+        return cached.total, hasattr(cached, "cache"), vars(kinds), order, lasting, settings.rate, inner.n
+
+    assert bsp.run(attributes, nprocs=2, check=True)[0] == (
+        2.0, False, {"seen": 6}, OrderedDict((k, k + 1) for k in range(6)), {"x": 15.0}, 0.5**6, 6,
+    )  # fmt: skip
 
 
 def test_what_was_replaced_in_the_state_is_an_object_of_its_own() -> None:
