@@ -84,13 +84,15 @@ def _emptied(value: Any) -> Any:
 
 
 def _state_of(generator: np.random.Generator) -> Any:
-    """Return the state of a generator."""
-    return generator.bit_generator.state
+    """Return the state of a generator, and how many others have been spawned from it."""
+    reduced: Any = generator.bit_generator.__reduce__()
+    return reduced[2]
 
 
 def _set_state(generator: np.random.Generator, state: Any) -> None:
-    """Set the state of a generator."""
-    generator.bit_generator.state = state
+    """Set what `_state_of` returns."""
+    bits: Any = generator.bit_generator
+    bits.__setstate__(state)
 
 
 _GENERATORS: dict[type, tuple[Callable[[Any], Any], Callable[[Any, Any], None]]] = {

@@ -155,6 +155,17 @@ def test_attributes_that_rounds_delete_are_gone_and_those_of_containers_stay() -
     )  # fmt: skip
 
 
+def test_generators_go_on_to_spawn_others() -> None:
+    def spawning(proc: Process) -> list[float]:
+        rng, drawn = np.random.default_rng(proc.pid), []
+        state = bsp.State(rng=rng, drawn=drawn)
+        for _ in proc.rounds(6, state):
+            drawn.append(proc.allreduce(rng.spawn(1)[0].random() + rng.random()))
+        return drawn
+
+    assert bsp.run(spawning, nprocs=2, check=True) == bsp.run(spawning, nprocs=2)
+
+
 def test_what_was_replaced_in_the_state_is_an_object_of_its_own() -> None:
     """Its variable is as it was before the loop in a process that is made again; if rounds change it, that is told."""
 
