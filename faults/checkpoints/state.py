@@ -67,7 +67,7 @@ def capture(task: Task, place: LoopPosition, into: Segment | None = None) -> Pac
     """
     if task.greenlet is None:  # a lone process has the generators swapped in: save them first
         task.streams.leave()
-    named = _naming(task)
+    named = _naming(task, place)
     rng = task.handle.__dict__.get("rng") if task.handle is not None else None
     memory = [
         (context.id, context.registered, context.arrived, context.inbox,
@@ -81,45 +81,57 @@ def capture(task: Task, place: LoopPosition, into: Segment | None = None) -> Pac
     # two pickles: `restore` must have made the coarrays of the first before it loads the second, which names them;
     # `beside` is one for both, so an array in both is kept once
     beside = _Beside(task, place, into)
+    with task.as_main(), alone():
+        try:
+            parts = (
+                pickled(memory, beside),
+                pickled((values, rest), *_filling(place, lambda value: named(value) or beside(value))),
+            )
+            return Packed(pickle.dumps((*parts, beside.views(), beside.own()), 5), *beside.found())
+        except MemoryError:
+            raise
+        except Exception as wrong:  # noqa: BLE001 - whatever the pickling of a user's object raises
+            raise _cannot_move(task, values or {}, _filling(place, named), wrong) from None
+
+
+def check(task: Task, place: LoopPosition) -> None:
+    """Raise CannotMove if `capture` would; cheaper, because arrays of numbers are left out of the pickle."""
+    named, values = _naming(task, place), vars(place.state or State())
+
+    def light(value: Any) -> Any:
+        """Leave arrays of numbers out: they can always be pickled, and cost most."""
+        return "array" if type(value) is np.ndarray and not value.dtype.hasobject else named(value)
+
+    how = _filling(place, light)
+    with task.as_main(), alone():
+        try:
+            pickled(values, *how)
+        except MemoryError:
+            raise
+        except Exception as wrong:  # noqa: BLE001
+            raise _cannot_move(task, values, how, wrong) from None
+
+
+def _filling(place: LoopPosition, named: Named) -> tuple[Named, Callable[[Any], Any] | None]:
+    """Return pickle's `persistent_id` and `reducer_override` that fill what the newcomer has of its own.
+
+    named : the `persistent_id` for everything else.  Without such objects there is no `reducer_override`.
+    """
     own = {id(value): Own(name) for name, value in place.own.items() if type(value) is not np.ndarray}
 
     def persistent(value: Any) -> Any:
-        """Return the reference to what the newcomer has of its own, or to an array beside the pickle."""
-        return ("own", value.name) if type(value) is Own else named(value) or beside(value)
+        """Return the reference to what the newcomer has of its own, or what `named` returns."""
+        return ("own", value.name) if type(value) is Own else named(value)
 
     def filled(value: Any) -> Any:
         """Return how to fill the newcomer's object, for one that it has of its own."""
         known = own.get(id(value))
         return NotImplemented if known is None else reduced(value, known)
 
-    with task.as_main(), alone():
-        try:
-            parts = pickled(memory, beside), pickled((values, rest), persistent, filled if own else None)
-            return Packed(pickle.dumps((*parts, beside.views(), beside.own()), 5), *beside.found())
-        except MemoryError:
-            raise
-        except Exception as wrong:  # noqa: BLE001 - whatever the pickling of a user's object raises
-            raise _cannot_move(task, values or {}, named, wrong) from None
+    return persistent, filled if own else None
 
 
-def check(task: Task, place: LoopPosition) -> None:
-    """Raise CannotMove if `capture` would; cheaper, because arrays of numbers are left out of the pickle."""
-    named, values = _naming(task), vars(place.state or State())
-
-    def light(value: Any) -> Any:
-        """Leave arrays of numbers out: they can always be pickled, and cost most."""
-        return "array" if type(value) is np.ndarray and not value.dtype.hasobject else named(value)
-
-    with task.as_main(), alone():
-        try:
-            pickled(values, light)
-        except MemoryError:
-            raise
-        except Exception as wrong:  # noqa: BLE001
-            raise _cannot_move(task, values, light, wrong) from None
-
-
-def _naming(task: Task) -> Named:
+def _naming(task: Task, place: LoopPosition) -> Named:
     """Return a pickle `persistent_id` that names what the newcomer has of its own, so that it is not copied."""
     locals_ = {
         id(coarray.local): ("local", context.id, index)
@@ -139,7 +151,7 @@ def _naming(task: Task) -> Named:
             return ("process", value._context.id)
         if value is rng and rng is not None:
             return ("rng",)
-        return None
+        return ("state",) if value is place.state and value is not None else None
 
     return named
 
@@ -209,12 +221,12 @@ class _Beside:
         return tuple(name for name, _ in self._data), tuple(data for _, data in self._data)
 
 
-def _cannot_move(task: Task, values: dict[str, Any], named: Named, wrong: Exception) -> CannotMove:
+def _cannot_move(task: Task, values: dict[str, Any], how: tuple[Any, Any], wrong: Exception) -> CannotMove:
     """Return the error for a State that cannot be pickled, in words that are the same in all clones (N12).
 
-    Clones compare their errors, so memory addresses are removed from the text.
+    how : what `_filling` has returned.  Clones compare their errors, so memory addresses are removed from the text.
     """
-    found = _culprit({f"state.{name}": value for name, value in values.items()}, named, set())
+    found = _culprit({f"state.{name}": value for name, value in values.items()}, how, set())
     path, value, reason = found if found is not None else ("the state", task, wrong)
     said = re.sub(r" at 0x[0-9a-f]+", "", f"{type(reason).__name__}: {reason}")
     return CannotMove(
@@ -224,7 +236,7 @@ def _cannot_move(task: Task, values: dict[str, Any], named: Named, wrong: Except
     )
 
 
-def _culprit(parts: dict[str, Any], named: Named, seen: set[int]) -> tuple[str, Any, Exception] | None:
+def _culprit(parts: dict[str, Any], how: tuple[Any, Any], seen: set[int]) -> tuple[str, Any, Exception] | None:
     """Return the first of some values that cannot be pickled, as (path, value, exception); None if all can be.
 
     Descends into containers and attributes, and returns the innermost part that fails.
@@ -233,11 +245,11 @@ def _culprit(parts: dict[str, Any], named: Named, seen: set[int]) -> tuple[str, 
         if id(value) in seen:
             continue
         try:
-            pickled(value, named)
+            pickled(value, *how)
         except Exception as wrong:  # noqa: BLE001
             seen.add(id(value))
             nested = isinstance(wrong, RecursionError)  # each of its parts is nested nearly as deep
-            return (None if nested else _culprit(_parts(path, value), named, seen)) or (path, value, wrong)
+            return (None if nested else _culprit(_parts(path, value), how, seen)) or (path, value, wrong)
     return None
 
 
@@ -257,7 +269,7 @@ def restore(task: Task, place: LoopPosition, data: Packed) -> None:
     place.own = {name: place.own[name] for name, _ in own}
     arrays = _Arrays(data.arrays, views, {at: place.own[name] for name, at in own if at is not None})
     with task.as_main(), alone():
-        _restore(task, place, *(_Named(io.BytesIO(part), task, place.own, arrays) for part in (memory, rest)))
+        _restore(task, place, *(_Named(io.BytesIO(part), task, place, arrays) for part in (memory, rest)))
 
 
 def _restore(task: Task, place: LoopPosition, memory: _Named, rest: _Named) -> None:
@@ -374,19 +386,21 @@ def _bytes_of(array: np.ndarray) -> np.ndarray:
 class _Named(pickle.Unpickler):
     """An unpickler that resolves the names given by `capture` to the newcomer's objects and to the arrays."""
 
-    def __init__(self, data: io.BytesIO, task: Task, own: dict[str, Any], arrays: _Arrays) -> None:
+    def __init__(self, data: io.BytesIO, task: Task, place: LoopPosition, arrays: _Arrays) -> None:
         super().__init__(data)
         self._task = task
-        self._own = own
+        self._place = place
         self.arrays = arrays
 
     def persistent_load(self, pid: Any) -> Any:
-        """Return the array, coarray, local memory, generator or process handle that a name refers to."""
+        """Return the array, object, State, coarray, local memory, generator or handle that a name refers to."""
         kind, *where = pid
         if kind == "array":
             return self.arrays(*where)
         if kind == "own":
-            return self._own[where[0]]
+            return self._place.own[where[0]]
+        if kind == "state":
+            return self._place.state
         if kind == "rng":
             return handle(self._task).rng
         context = self._task.contexts[where[0]]

@@ -166,6 +166,24 @@ def test_generators_go_on_to_spawn_others() -> None:
     assert bsp.run(spawning, nprocs=2, check=True) == bsp.run(spawning, nprocs=2)
 
 
+class Trainer:
+    """A model that holds its State."""
+
+    def __init__(self) -> None:
+        self.w = 0.0
+        self.state = bsp.State(model=self)
+
+    def fit(self, proc: Process) -> float:
+        for k in proc.rounds(6, self.state):
+            self.w = 0.5 * self.w + proc.allreduce(k)
+            assert self.state.model is self
+        return self.w
+
+
+def test_a_state_that_is_met_inside_itself_is_the_same_state() -> None:
+    assert bsp.run(lambda proc: Trainer().fit(proc), nprocs=2, check=True)[0] == 16.125
+
+
 def test_what_was_replaced_in_the_state_is_an_object_of_its_own() -> None:
     """Its variable is as it was before the loop in a process that is made again; if rounds change it, that is told."""
 
