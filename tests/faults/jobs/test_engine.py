@@ -78,10 +78,12 @@ for k in proc.rounds(25, state):
 print(proc.pid, float(state.x.sum()).hex())
 """,
     "objects of the script's own classes, with messages of them": """
+from collections import defaultdict
 class Model:
     def __init__(self): self.beta = 1.0 + proc.pid
 model, history, mean = Model(), [], np.zeros(2)
-state = bsp.State(model=model, history=history, mean=mean)
+rounds = defaultdict(lambda: 0)  # its function cannot be pickled, and need not be
+state = bsp.State(model=model, history=history, mean=mean, rounds=rounds)
 for times in (20, 10):
     for k in proc.rounds(times, state):
         time.sleep(0.004)
@@ -92,7 +94,8 @@ for times in (20, 10):
         assert model is state.model and history is state.history and mean is state.mean
         mean[k % 2] += proc.allreduce(model.beta) / proc.nprocs
         history.append(mean.sum().hex())
-print(proc.pid, model.beta.hex(), mean.tolist(), history)
+        rounds[k % 3] += 1
+print(proc.pid, model.beta.hex(), mean.tolist(), history, dict(rounds))
 """,
 }
 FAULTS = (
