@@ -107,12 +107,14 @@ def naming(task: Task, place: LoopPosition | None, stood: AtEntry | None = None)
     if place is not None and stood is not None:
         for name, digest in stood.now(place).items():
             value = stood.values[name]
-            own.setdefault(id(value), ("stood", digest))
+            own.setdefault(id(value), ("stood", name, digest))
             if type(value) is np.ndarray and value.nbytes:
                 memory.append((*_extent(value), "stood", digest))
 
     def named(value: Any) -> Any:
         """Return what replaces a value in a comparison: a view's place in a coarray, or a kind; None: compare it."""
+        if id(value) in own:
+            return own[id(value)]
         if isinstance(value, np.ndarray) and value.nbytes and not value.dtype.hasobject:
             low, high = _extent(value)
             for first, last, *where in memory:
@@ -122,7 +124,7 @@ def naming(task: Task, place: LoopPosition | None, stood: AtEntry | None = None)
             return type(value).__name__
         elif value is not None and (value is rng or value is state):
             return "moves along"
-        return own.get(id(value))
+        return None
 
     return named
 

@@ -43,7 +43,9 @@ class Record:
     clocks: dict[int, float] = field(default_factory=dict)  # agreed times, by superstep
     loops: dict[int, LoopHead] = field(default_factory=dict)
     variables: dict[Key, dict[str, bytes]] = field(default_factory=dict)  # fingerprints by name
-    states: dict[Key, tuple[int, int, Any]] = field(default_factory=dict)  # superstep, round, result of `capture`
+    # superstep, round, result of `capture`, fingerprints of the State's attributes
+    states: dict[Key, tuple[int, int, Any, dict[str, bytes | None]]] = field(default_factory=dict)
+    ended: dict[tuple[int, int], dict[str, bytes | None]] = field(default_factory=dict)  # likewise, by (loop, pid)
     changed: dict[Key, list[str]] = field(default_factory=dict)  # in words: names that a newcomer may lack
     watched: dict[int, tuple[str, dict[str, tuple[str, bytes]]]] = field(default_factory=dict)  # see Checker.watch
 

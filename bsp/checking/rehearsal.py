@@ -7,7 +7,8 @@ A program that needs such a value gives wrong results, and only after a failure;
 Theory of operation.
 1. All processes are made again at once, in a run of their own.  Up to the loop nothing needs to be replayed, because
    determinism makes the deliveries equal.  At the loop's entry all processes jump to the head, and from there on every
-   superstep must have the bytes of the reference pass.
+   superstep must have the bytes of the reference pass.  So must the state that a process has just received, and the one
+   at the loop's end, as clones compare them.
 2. This finds as much as making each process again alone among the others.  The first process that differs has had, up
    to that superstep, exactly the deliveries of the reference, as a lone newcomer would.  If no process differs, none
    would alone.
@@ -27,10 +28,35 @@ from collections.abc import Callable, Container, Sequence
 from types import FrameType
 from typing import Any
 
-from bsp.checking.names import NOTHING, AtEntry, Uses, at_entry, changes, fingerprints, user_frames, uses, values_of
-from bsp.checking.record import AGAIN, END, ENTRY, KEPT, MOST_LOOPS, RECORD, Key, LoopHead, Record, draw, listed
+from bsp.checking.names import (
+    NOTHING,
+    AtEntry,
+    Uses,
+    at_entry,
+    changes,
+    fingerprint,
+    fingerprints,
+    naming,
+    user_frames,
+    uses,
+    values_of,
+)  # fmt: skip
+from bsp.checking.record import (
+    AGAIN,
+    END,
+    ENTRY,
+    KEPT,
+    MOST_LOOPS,
+    RECORD,
+    Key,
+    LoopHead,
+    Record,
+    draw,
+    listed,
+    undeclared,
+)  # fmt: skip
 from bsp.engine.task import Task
-from bsp.errors import BspError, CannotMove, Undeclared
+from bsp.errors import BspError, CannotMove, Nondeterminism, Undeclared
 from bsp.source import NOWHERE, SourceLine
 from bsp.values.canonical import pickled
 
@@ -63,12 +89,18 @@ class Rehearsal:
         if self._name in (KEPT, END):
             if place.entry:
                 self._join(tasks, place.loop)
+            elif place.final and self._name == KEPT and place.loop in self.joined:
+                self._arrive(tasks, place.loop)
             return
         which = ENTRY if place.entry else END if place.final else KEPT
         if which == ENTRY:
             self._enter(tasks[0], place.loop)
         if place.loop not in self._record.loops:  # the first pass has not entered this loop
             return
+        if which == END:
+            for task in tasks:
+                with task.as_main():
+                    self._end(task, place.loop)
         head = self._record.loops[place.loop]
         if self._name == RECORD and which != ENTRY:
             head.rounds += 1
@@ -137,6 +169,19 @@ class Rehearsal:
         self._record.changed[key] = [used.text(name, code.co_filename) for name in named]
         self._capture(task, key)
 
+    def _end(self, task: Task, loop: int) -> None:
+        """Record the State at a loop's end; in the second pass, set `problem` if it is not that of the first."""
+        now = self._record.ended[loop, task.pid] = _contents(task)
+        before = now if self._known is None else self._known.ended.get((loop, task.pid), now)
+        names = _differing(before, now)
+        if names and self.problem is None:
+            self.problem = Nondeterminism(
+                f"process {task.pid} has something else in {names} at the end of the loop at "
+                f"{self._record.loops[loop].line} when the program runs again, and clones compare the bytes of their "
+                "states: it comes from the clock, unseeded randomness, or what processes of one interpreter share; "
+                "read clocks by proc.time() or proc.once(...), draw from proc.rng"
+            )
+
     def _blame(self, task: Task, key: Key, changed: set[str], used: Uses, frame: FrameType) -> None:
         """Set `problem` if changed names are surely read by the next round, or by the code behind the loop.
 
@@ -194,7 +239,7 @@ class Rehearsal:
         except CannotMove as wrong:
             self.problem = self.problem or wrong
             return
-        self._record.states[key] = task.element.superstep, place.round, data
+        self._record.states[key] = task.element.superstep, place.round, data, _contents(task)
 
     def _join(self, tasks: Sequence[Task], loop: int) -> None:
         """Give all processes here their recorded states; the element goes on from the superstep of that head.
@@ -206,11 +251,60 @@ class Rehearsal:
             return
         self.joined.append(loop)
         for task in tasks:
-            superstep, k, data = self._known.states[loop, self._name, task.pid]
+            superstep, k, data, contents = self._known.states[loop, self._name, task.pid]
             assert task.place is not None
             _nonstop().restore(task, task.place, data)
             task.place.round, task.place.final = k, self._name == END
             task.element.superstep = superstep
+            with task.as_main():
+                altered = _altered(task, data, contents)
+            if altered and self.problem is None:
+                self.problem = CannotMove(
+                    f"{altered} is not pickled to the same bytes once it has been pickled and loaded, and clones "
+                    "compare the bytes of their states; let __setstate__ restore just what was pickled, and keep "
+                    "objects that are alike in lists and dictionaries, not in sets, which have no order "
+                    f"({task.line()}, process {task.pid}, superstep {superstep})"
+                )
+
+    def _arrive(self, tasks: Sequence[Task], loop: int) -> None:
+        """Set `problem` if a process that was made again ends the loop with another state than in the reference."""
+        assert self._known is not None
+        for task in tasks:
+            if (loop, END, task.pid) in self._known.states and _nonstop().nothing_queued(task):
+                with task.as_main():
+                    altered = _altered(task, *self._known.states[loop, END, task.pid][2:])
+                if altered and self.problem is None:
+                    what = f"has something else in {altered} at the end of that loop"
+                    self.problem = undeclared(self._known, KEPT, self.joined, task.pid, what)
+
+
+def _contents(task: Task) -> dict[str, bytes | None]:
+    """Return a fingerprint of each attribute of the State that a process has given to its loop."""
+    place = task.place
+    values = {} if place is None or place.state is None else vars(place.state)
+    named = naming(task, place)
+    return {name: fingerprint(value, named) for name, value in values.items()}
+
+
+def _altered(task: Task, data: Any, contents: dict[str, bytes | None]) -> str:
+    """Return in words what differs in a process's state from the result of `capture`, `data`; empty if nothing does.
+
+    Clones compare the bytes of their states (N11), so a difference would stop a job.
+    """
+    state, place = _nonstop(), task.place
+    assert place is not None
+    try:
+        if state.same_bytes(state.capture(task, place), data):
+            return ""
+    except CannotMove:
+        pass  # what was captured once cannot be any more: its fingerprint is None
+    return _differing(contents, _contents(task)) or "the bsp.State"
+
+
+def _differing(before: dict[str, bytes | None], now: dict[str, bytes | None]) -> str:
+    """Return in words the attributes of a State whose fingerprints differ; empty if none does."""
+    names = [f"state.{name}" for name in {**before, **now} if before.get(name) != now.get(name)]
+    return listed(names) if names else ""
 
 
 def _told(

@@ -25,6 +25,7 @@ from bsp.command.launch import Launch, Outcome, one_pass
 from bsp.errors import CollectiveMistake, Nondeterminism
 
 _CLOCKS = ("time", "perf_counter", "monotonic", "clock", "now(", "today(")
+_CLEAR = ("bsprun: Undeclared", "bsprun: CannotMove", "bsprun: Nondeterminism")  # errors that name what is wrong
 _DRAWS = ("random", "rand", "uuid", "secrets", "rng", "shuffle", "choice", "sample")
 
 
@@ -96,7 +97,7 @@ class _Passes:
 
     def _astray(self, found: Outcome, name: str, loops: list[int], ready: Record) -> Outcome:
         """Return the outcome if a process that was made anew raised and the program had not."""
-        if found.said.startswith("bsprun: Undeclared"):
+        if found.said.startswith(_CLEAR):
             return found
         pid = next((pid for pid in range(self._job.nprocs) if ready.changed.get((loops[-1], name, pid))), 0)
         wrong = undeclared(ready, name, loops, pid, "fails where the program did not")
@@ -106,7 +107,7 @@ class _Passes:
 
     def _why(self, second: Outcome, known: Record) -> Outcome:
         """Run passes that find out why the second pass differs from the first; return the outcome."""
-        if self._job.program[0] == "--function" or second.said.startswith("bsprun: Undeclared"):
+        if self._job.program[0] == "--function" or second.said.startswith(_CLEAR):
             return second
         at = known.differs(self._read(TURNS) or Record()) or (max(known.digests)[0], 0)
         for other_hashes in (False, True) if self._hash_seed is not None else (False,):

@@ -26,7 +26,7 @@ from bsp.coarray import Coarray
 from bsp.engine.recovery import LoopPosition
 from bsp.engine.task import Context, Task
 from bsp.errors import CannotMove
-from bsp.faults.carrier.segments import Segment, SegmentPiece
+from bsp.faults.carrier.segments import Segment, SegmentPiece, bytes_of
 from bsp.faults.checkpoints import npy
 from bsp.faults.protocol.messages import Packed
 from bsp.interpreter.generators import put, standing
@@ -110,6 +110,11 @@ def check(task: Task, place: LoopPosition) -> None:
             raise
         except Exception as wrong:  # noqa: BLE001
             raise _cannot_move(task, values, how, wrong) from None
+
+
+def same_bytes(first: Packed, second: Packed) -> bool:
+    """Return whether clones with these states would find them equal."""
+    return first.pickle == second.pickle and [*map(bytes_of, first.arrays)] == [*map(bytes_of, second.arrays)]
 
 
 def _filling(place: LoopPosition, named: Named) -> tuple[Named, Callable[[Any], Any] | None]:

@@ -6,6 +6,7 @@ Processes are made again by the rehearsal of `check=True`, which compares all by
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ import pytest
 
 import bsp
 import bsp.arrays as ba
-from bsp.errors import Undeclared
+from bsp.errors import CannotMove, Nondeterminism, Undeclared
 from bsp.processes import Process
 from bsp.values.identity import keeps_identity
 
@@ -182,6 +183,85 @@ class Trainer:
 
 def test_a_state_that_is_met_inside_itself_is_the_same_state() -> None:
     assert bsp.run(lambda proc: Trainer().fit(proc), nprocs=2, check=True)[0] == 16.125
+
+
+def test_an_array_may_get_another_shape() -> None:
+    def reshaped(proc: Process) -> list[float]:
+        x = np.arange(6.0)
+        state = bsp.State(x=x)
+        for k in proc.rounds(6, state):
+            if k == 0:
+                x.shape = (2, 3)
+            x += proc.allreduce(1.0)
+        return x.sum(axis=1).tolist()
+
+    assert bsp.run(reshaped, nprocs=2, check=True)[0] == [39.0, 48.0]
+
+
+class Counted:
+    """A class whose objects count how often they have been loaded."""
+
+    def __init__(self) -> None:
+        self.x, self.loaded = 0.0, 0
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, loaded=state["loaded"] + 1)
+
+
+def test_what_loading_changes_is_told() -> None:
+    """The program computes the same, but clones would find the states of a process different, and stop."""
+
+    def counted(proc: Process) -> float:
+        state = bsp.State(y=1.0, counted=Counted())
+        for _ in proc.rounds(6, state):
+            state.counted.x += proc.allreduce(1.0)
+        return float(state.counted.x)
+
+    with pytest.raises(CannotMove, match=r"^state.counted is not pickled to the same bytes once .*__setstate__"):
+        bsp.run(counted, nprocs=2, check=True)
+
+
+def test_a_difference_that_only_the_state_shows_is_told() -> None:
+    def hidden(proc: Process) -> None:
+        seen = [0]
+        state = bsp.State(last=0)
+
+        def see() -> int:
+            seen[0] += 1
+            return seen[0]
+
+        for _ in proc.rounds(6, state):
+            state.last = see()
+
+    with pytest.raises(Undeclared, match=r"something else in state.last at the end of that loop: it has 'seen'"):
+        bsp.run(hidden, nprocs=2, check=True)
+
+
+def test_a_clock_in_the_state_is_told() -> None:
+    """Nothing that the program computes depends on it, but clones compare their states."""
+
+    def timed(proc: Process) -> float:
+        state = bsp.State(x=0.0, began=[])
+        for _ in proc.rounds(6, state):
+            state.began.append(time.perf_counter())
+            state.x += proc.allreduce(1.0)
+        return float(state.x)
+
+    with pytest.raises(Nondeterminism, match=r"something else in state\.began at .* proc\.time"):
+        bsp.run(timed, nprocs=2, check=True)
+
+
+def test_variables_that_change_places_are_told() -> None:
+    def swapped(proc: Process) -> float:
+        a, b = np.zeros(2), np.zeros(2)
+        state = bsp.State(a=a, b=b)
+        for _ in proc.rounds(7, state):
+            np.add(a * 0.5, proc.allreduce(1.0), out=b)
+            a, b = b, a
+        return float(a.sum())
+
+    with pytest.raises(Undeclared, match="'a'"):
+        bsp.run(swapped, nprocs=2, check=True)
 
 
 def test_what_was_replaced_in_the_state_is_an_object_of_its_own() -> None:
