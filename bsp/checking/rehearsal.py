@@ -48,6 +48,7 @@ from bsp.checking.record import (
     KEPT,
     MOST_LOOPS,
     RECORD,
+    TURNS,
     Key,
     LoopHead,
     Record,
@@ -74,6 +75,7 @@ class Rehearsal:
         self._known = known
         self._uses: dict[tuple[int, int], tuple[Any, Uses]] = {}  # by (loop, pid): the code of the loop's frame
         self._stood: dict[tuple[int, int], AtEntry] = {}  # by (loop, pid)
+        self._meant: dict[tuple[int, int], dict[str, Any]] = {}  # by (loop, pid): names of objects in the State
         self._chance: dict[int, random.Random] = {}  # by loop: draws the head that is kept
         self._calls: dict[int, tuple[tuple[int, ...], int]] = {}  # last call of `once`, by pid: place, count there
 
@@ -107,6 +109,10 @@ class Rehearsal:
             if which == KEPT and self._chance[place.loop].random() * place.round < 1:
                 # the k-th head replaces the kept one with chance 1/k: all are equally likely, however many there are
                 head.kept = place.round
+        if which == KEPT and self._name == TURNS:
+            for task in tasks:
+                with task.as_main():
+                    self._exchanged(task, place.loop, place.round)
         if which == KEPT and place.round != head.kept:
             return
         for task in tasks:
@@ -154,6 +160,9 @@ class Rehearsal:
         assert place is not None
         if which == ENTRY:
             self._stood[loop, pid] = at_entry(place)
+            own = {id(value) for value in place.own.values()}
+            values = values_of(frame)
+            self._meant[loop, pid] = {name: values[name] for name in used.sure if id(values.get(name)) in own}
         stood = self._stood[loop, pid]
         if self._name == RECORD:
             self._record.variables[key] = fingerprints(task, place, stood, used.sure | used.sure_behind, frame)
@@ -178,9 +187,25 @@ class Rehearsal:
             self.problem = Nondeterminism(
                 f"process {task.pid} has something else in {names} at the end of the loop at "
                 f"{self._record.loops[loop].line} when the program runs again, and clones compare the bytes of their "
-                "states: it comes from the clock, unseeded randomness, or what processes of one interpreter share; "
-                "read clocks by proc.time() or proc.once(...), draw from proc.rng"
+                "states: it comes from the clock, unseeded randomness, id(), or what processes of one interpreter "
+                "share; read clocks by proc.time() or proc.once(...), draw from proc.rng"
             )
+
+    def _exchanged(self, task: Task, loop: int, k: int) -> None:
+        """Set `problem` if a name that round k surely reads means another object of the State than at the entry.
+
+        All heads are examined: names that change places in each round mean the same again at every other head.
+        """
+        meant = self._meant.get((loop, task.pid))
+        frame = self._frame(task, loop, KEPT) if meant and self.problem is None else None
+        if frame is None or meant is None:
+            return
+        values, own = values_of(frame), {id(value) for value in self._stood[loop, task.pid].values.values()}
+        names = [name for name, value in meant.items() if values.get(name) is not value and id(values.get(name)) in own]
+        if names:
+            used = self._uses[loop, task.pid][1]
+            where = f"in round {k} of the loop at {self._record.loops[loop].line} as the rounds before have left it"
+            self.problem = _lacking(task.pid, "needs", names, where, used, frame)
 
     def _blame(self, task: Task, key: Key, changed: set[str], used: Uses, frame: FrameType) -> None:
         """Set `problem` if changed names are surely read by the next round, or by the code behind the loop.
@@ -205,17 +230,11 @@ class Rehearsal:
         ]  # fmt: skip
         if not guilty:
             return
-        guilty.sort(key=lambda name: (used.changes.get(name, 0), name))
-        told = listed([used.text(name, filename) for name in guilty])
-        needs = (
-            f"needs {told} in round {head.kept} of the loop at {head.line} as the rounds before have left it"
-            if which == KEPT
-            else f"reads {told} behind the loop at {head.line} as its {head.rounds} rounds have left it"
-        )
-        self.problem = Undeclared(
-            f"process {pid} {needs}, and a process that is made again there has it as before the loop; put it into "
-            f"the bsp.State that proc.rounds is given, and use it as {listed([f'state.{name}' for name in guilty])}"
-        )
+        if which == KEPT:
+            where = f"in round {head.kept} of the loop at {head.line} as the rounds before have left it"
+        else:
+            where = f"behind the loop at {head.line} as its {head.rounds} rounds have left it"
+        self.problem = _lacking(pid, "needs" if which == KEPT else "reads", guilty, where, used, frame)
 
     def _frame(self, task: Task, loop: int, which: str) -> FrameType | None:
         """Return the user's frame that runs the loop; None if it is not on the stack of this process."""
@@ -276,6 +295,19 @@ class Rehearsal:
                 if altered and self.problem is None:
                     what = f"has something else in {altered} at the end of that loop"
                     self.problem = undeclared(self._known, KEPT, self.joined, task.pid, what)
+
+
+def _lacking(pid: int, reads: str, names: list[str], where: str, used: Uses, frame: FrameType) -> Undeclared:
+    """Return the error for names that surely have other values in a process that is made again.
+
+    reads, where : how and where the process reads them, in words.
+    """
+    names = sorted(names, key=lambda name: (used.changes.get(name, 0), name))
+    told = listed([used.text(name, frame.f_code.co_filename) for name in names])
+    return Undeclared(
+        f"process {pid} {reads} {told} {where}, and a process that is made again there has it as before the loop; "
+        f"put it into the bsp.State that proc.rounds is given, and use it as {listed([f'state.{n}' for n in names])}"
+    )
 
 
 def _contents(task: Task) -> dict[str, bytes | None]:

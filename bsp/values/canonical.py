@@ -12,6 +12,7 @@ Cloned execution compares such pickles between clones (N11).
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import pickle
 import struct
@@ -150,6 +151,13 @@ def _masked(function: Any, arguments: Any, state: Any, absent: list[str]) -> Any
     return array
 
 
+def _save_partial(pickler: _Canonical, value: functools.partial[Any]) -> None:
+    """Pickle a partial function without its `__dict__` if that is empty: a mere look at the `__dict__` makes one."""
+    reduced: Any = value.__reduce__()
+    function, arguments, state = reduced
+    pickler.save_reduce(function, arguments, (*state[:-1], state[-1] or None), obj=value)
+
+
 def _save_set(pickler: _Canonical, value: set[Any]) -> None:
     """Pickle a set in the order of its elements' pickles: its own order depends on hashes and history (D6)."""
     pickler.save_reduce(set, (pickler.in_order(value),), obj=value)
@@ -162,5 +170,6 @@ def _save_frozenset(pickler: _Canonical, value: frozenset[Any]) -> None:
 
 _Canonical.dispatch[np.ndarray] = _save_array
 _Canonical.dispatch[np.ma.MaskedArray] = _save_masked
+_Canonical.dispatch[functools.partial] = _save_partial
 _Canonical.dispatch[set] = _save_set
 _Canonical.dispatch[frozenset] = _save_frozenset

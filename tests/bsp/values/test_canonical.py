@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import functools
 import pickle
 from decimal import Decimal
 from fractions import Fraction
@@ -94,6 +95,15 @@ def test_slices_and_ranges_are_recognised_by_value() -> None:
         one, other = make(), make()
         assert pickled([one, one]) == pickled([one, other])
     assert pickled([slice(0, 2)] * 2) != pickled([slice(0, 2), range(2)])
+
+
+def test_a_look_at_a_partial_function_does_not_change_its_pickle() -> None:
+    one, other = functools.partial(max, 3, key=abs), functools.partial(max, 3, key=abs)
+    assert vars(other) == {} and pickled(one) == pickled(other)
+    moved = pickle.loads(pickled(one))
+    assert moved(-5) == -5 and pickled(moved) == pickled(one)
+    other.tag = 1  # type: ignore[attr-defined]
+    assert pickle.loads(pickled(other)).tag == 1
 
 
 class Alike:
