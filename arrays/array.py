@@ -1011,7 +1011,7 @@ class Array:
             return self.compute().__reduce__()
         return wrap, (self._node,)
 
-    def _can_be_filled(self) -> bool:
+    def _keeps_identity(self) -> bool:
         """Return whether the array was never shared with views, whose nodes know what was computed from them."""
         return link_of(self) is None
 

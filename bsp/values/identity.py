@@ -34,8 +34,8 @@ def keeps_identity(value: Any) -> bool:
     """Return whether an object can be filled with another's content.
 
     These are Python's containers that can change, namespaces, arrays of numbers that are alone in their memory,
-    generators of numbers, and objects of classes that pickle makes by `__new__` without arguments, or that have a
-    method `_fill`.
+    generators of numbers, and objects of classes that pickle makes by `__new__` without arguments, or that have
+    methods `_keeps_identity`, `_content` and `_fill`.
     """
     kind: Any = type(value)
     if kind is np.ndarray:
@@ -44,8 +44,8 @@ def keeps_identity(value: Any) -> bool:
         return alone and value.flags.writeable and not value.dtype.hasobject
     if kind in (*_SEQUENCES, *_MAPPINGS, *_GENERATORS, set):
         return True
-    if hasattr(kind, "_fill"):
-        return bool(value._can_be_filled())
+    if hasattr(kind, "_keeps_identity"):
+        return bool(value._keeps_identity())
     by_default = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ in _BY_DEFAULT
     return (
         by_default and kind.__module__ != "builtins" and kind not in copyreg.dispatch_table
@@ -65,7 +65,7 @@ def reduced(value: Any, own: Own) -> Any:
     if kind in _GENERATORS:
         read, write = _GENERATORS[kind]
         return _emptied, (own,), read(value), None, None, write
-    if hasattr(kind, "_fill"):
+    if hasattr(kind, "_keeps_identity"):
         return _emptied, (own,), value._content(), None, None, kind._fill
     return _emptied, (own,), *value.__reduce_ex__(5)[2:]
 
