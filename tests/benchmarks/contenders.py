@@ -115,6 +115,12 @@ def number() -> dict[str, list[float]]:
     return compare(lambda: proc.allreduce(1.0), lambda: comm.allreduce(1.0), 2000)
 
 
+def scalar() -> dict[str, list[float]]:
+    """An allreduce of a NumPy scalar, as a sum gives it, against mpi4py's for Python objects."""
+    value = np.ones(3).sum()
+    return compare(lambda: proc.allreduce(value), lambda: comm.allreduce(value), 2000)
+
+
 def few() -> dict[str, list[float]]:
     """An allreduce of three numbers against Allreduce into an array that is there."""
     values, total = np.ones(3), np.empty(3)
@@ -272,6 +278,7 @@ WORKS = {
     "column": column,
     "added": added,
     "number": number,
+    "scalar": scalar,
     "few": few,
     "message": message,
     "get": get,

@@ -47,6 +47,7 @@ SPEED = [
     ("added", '`put` of 100 float64 with `op="add"`, each way', "mpi4py `Isend`/`Irecv` of copies, and an addition", 5),
     ("column", "a column of 100 float64 put into a border, each way", "mpi4py `Isend`/`Irecv` of copies", 3),
     ("number", "`allreduce(1.0)`", "mpi4py's `allreduce(1.0)`", 1.5),
+    ("scalar", "`allreduce(x.sum())`, a NumPy scalar", "mpi4py's `allreduce(x.sum())`", 1.5),
     ("few", "`allreduce` of 3 float64", "mpi4py `Allreduce` into an array that is there", 5),
     ("message", "a tuple sent each way", "mpi4py's `isend` and `recv`", 1.5),
     ("get", "`get` of a word each way", "mpi4py `Isend`/`Irecv` of a request and a reply", 5),
