@@ -83,7 +83,8 @@ x, y = my_rows(proc)
 steps = int(proc.allreduce(len(y), op="max")) // BATCH + 1
 
 network = Network(x.shape[1])
-optimizer, history = Momentum(network, rate=0.2), []
+optimizer = Momentum(network, rate=0.2)
+history: list[float] = []
 state = bsp.State(network=network, optimizer=optimizer, history=history)
 for epoch in proc.rounds(epochs, state):
     for rows, seen in batches(proc.rng, x, y, steps):

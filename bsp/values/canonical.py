@@ -2,8 +2,8 @@
 
 pickle writes an object that it meets again as a reference, and recognises it by its identity.  Two equal
 strings may be one object or two, depending on where they were made: in a clone that received its
-state from another one they are two.  Here immutable values (strings, tuples of them, numbers, dtypes) are
-recognised by value, and sets are written in the order of their elements' pickles.  Mutable objects keep
+state from another one they are two.  Here immutable values (strings, tuples of them, named ones, too, numbers, dtypes)
+are recognised by value, and sets are written in the order of their elements' pickles.  Mutable objects keep
 their identity, which is part of a value.
 
 Cloned execution compares such pickles between clones (N11).
@@ -111,9 +111,10 @@ def _key(value: Any) -> Any:
         return kind, struct.pack("<d", value)  # -0.0 is not 0.0
     if kind is complex:
         return kind, struct.pack("<2d", value.real, value.imag)
-    if kind in (tuple, frozenset):
+    named = issubclass(kind, tuple) and hasattr(kind, "_fields") and not hasattr(value, "__dict__")
+    if named or kind in (tuple, frozenset):
         parts = [_key(part) for part in value]
-        return None if None in parts else (kind, tuple(parts) if kind is tuple else frozenset(parts))
+        return None if None in parts else (kind, frozenset(parts) if kind is frozenset else tuple(parts))
     if kind in (slice, range):
         return _key((kind.__name__, value.start, value.stop, value.step))
     if isinstance(value, np.generic):

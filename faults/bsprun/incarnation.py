@@ -115,7 +115,7 @@ class Incarnation:
         self._dismissed: set[int] = set()  # elements that have left in good order
         self._degraded: list[str] = []  # bundles that have lost a clone just now, in words
         self._written = time.monotonic()  # when the job's file was written
-        self._failed_head = -1  # head of the last checkpoint that could not be written
+        self._settled_head = -1  # of the last checkpoint that is complete, or could not be written
         self._fails = False  # whether the last checkpoint could not be written, which has been told
         self._early: Commit | None = None  # a checkpoint that waits for text
         # for how many seconds bsprun last stood still, and when
@@ -581,6 +581,7 @@ class Incarnation:
             self._failed(effect.head, superstep, wrong)
             return
         self._fails = False
+        self._settled_head = max(self._settled_head, effect.head)
         size = sum(part.size for part, _, _ in effect.parts)
         self.job.log.record("checkpoint", name=name_at(superstep), superstep=superstep, bytes=size)
         if self._is_last(effect.head):
@@ -593,12 +594,13 @@ class Incarnation:
     def _failed(self, head: int, superstep: int, why: str) -> None:
         """Handle a checkpoint that could not be written.
 
-        Each writer of a part may report the failure; only the first report counts.  A full disk fails each checkpoint:
-        a warning comes once, until one succeeds, and for the last.
+        Each writer of a part may report the failure; only the first report counts, and none of a checkpoint before one
+        that is complete: that has removed what is late.  A full disk fails each checkpoint: a warning comes once, until
+        one succeeds, and for the last.
         """
-        if head <= self._failed_head:
+        if head <= self._settled_head:
             return
-        self._failed_head = head
+        self._settled_head = head
         if not self._fails or self._is_last(head):
             silence = "" if self._is_last(head) else "; the next warning comes after one that succeeds"
             self.job.say(f"warning: no checkpoint at superstep {superstep}: {why}{silence}")

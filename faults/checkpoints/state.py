@@ -217,9 +217,10 @@ class _Beside:
     def own(self) -> list[tuple[str, int | None]]:
         """Return the names of objects that the newcomer fills, each with the position of its content if it is an array.
 
-        There is no position if it is no array, or the memory of a coarray.
+        Arrays that stay in the pickle are made by it, and are not among them.
         """
-        return [(name, self._positions.get(id(value))) for name, value in self._own.items()]
+        positions = ((name, value, self._positions.get(id(value))) for name, value in self._own.items())
+        return [(name, at) for name, value, at in positions if at is not None or type(value) is not np.ndarray]
 
     def found(self) -> tuple[tuple[str, ...], tuple[bytearray | SegmentPiece, ...]]:
         """Return the names and the bytes of all arrays taken out, in order of position."""

@@ -435,6 +435,10 @@ def test_the_second_call_of_a_reduction_gives_what_the_first_gave(op: Any, value
         assert found[0] == found[1]
         return found[0]
 
+    if op is np.hypot and isinstance(value(0), np.generic):
+        with pytest.raises(bsp.errors.UnknownOperation, match="hypot of int8 values gives float16"):
+            bsp.run(main, nprocs=nprocs)
+        return
     try:
         expected = [combine([value(k) for k in range(count)], operation(op)) for count in range(1, nprocs + 1)]
     except TypeError:

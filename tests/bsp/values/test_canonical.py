@@ -8,7 +8,7 @@ import functools
 import pickle
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -27,7 +27,22 @@ LEAVES = st.one_of(
     st.sampled_from([np.dtype("f8"), np.dtype([("a", "i4"), ("b", "f8")]), Decimal("1.0"), Decimal("1.00")]),
     st.sampled_from([Fraction(1, 3), datetime.date(2026, 1, 2), datetime.timedelta(1)]),
 )
-FIXED = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=6)
+
+
+class Named(NamedTuple):
+    """A tuple with names for its items."""
+
+    count: int
+    items: tuple[Any, ...]
+
+
+FIXED = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3).flatmap(
+        lambda items: st.sampled_from([tuple(items), Named(len(items), tuple(items))])
+    ),
+    max_leaves=6,
+)
 VALUES = st.recursive(
     FIXED,
     lambda inner: st.one_of(
