@@ -12,7 +12,7 @@ import numpy as np
 
 
 class _Form(NamedTuple):
-    """What the pickles of one type have in common."""
+    """The parts that the pickles of one type have in common."""
 
     head: bytes
     tail: bytes

@@ -254,7 +254,7 @@ def test_a_clock_in_the_state_is_told() -> None:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("times", [7, 8])
 def test_variables_that_change_places_are_told(seed: int, times: int) -> None:
-    """At every other head, and perhaps at that where processes are made again, they mean the same as at the entry."""
+    """They mean the same as at the entry at every other head, and perhaps at that where processes are made again."""
 
     def swapped(proc: Process) -> float:
         a, b = np.zeros(2), np.zeros(2)
@@ -269,7 +269,7 @@ def test_variables_that_change_places_are_told(seed: int, times: int) -> None:
 
 
 def test_what_was_replaced_in_the_state_is_an_object_of_its_own() -> None:
-    """Its variable is as it was before the loop in a process that is made again; if rounds change it, that is told."""
+    """A process that is made again has the variable as it was before the loop; if rounds change it, that is told."""
 
     def replaced(proc: Process) -> float:
         x = np.zeros(3)
@@ -314,7 +314,7 @@ def test_distributed_arrays_and_their_generators(nprocs: int) -> None:
 
 
 def test_a_distributed_array_with_a_view_is_made_again() -> None:
-    """What was computed from a view stands in the view's node, which no other process has."""
+    """The node of a view holds what was computed from it, and no other process has that."""
 
     def viewed(proc: Process) -> float:
         x = ba.zeros(50).persist()
