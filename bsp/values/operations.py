@@ -35,7 +35,7 @@ class Reduction:
 
     @property
     def code(self) -> str:
-        """The code of a Python function as text, equal for functions that do the same; "" for operations that have names."""
+        """The code of a Python function as text, equal for functions of equal code; "" for operations with names."""
         code = getattr(self.scalar, "__code__", None) if self.ufunc is None else None
         if code is None:
             return ""
