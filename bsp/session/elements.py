@@ -42,6 +42,8 @@ class Elements:
         self._connections: dict[int, Connection[Any, Any]] = {}
         self._lost = False
         self.ended = False
+        self._freed = False
+        self._using = threading.RLock()  # held to use the connections and the desk, and to close them
         self._child: subprocess.Popen[bytes] | None = None
         self._desk = Desk(self._folder, (1, 2))
         self._listener = Listener(address(self._folder), "AF_UNIX", backlog=1024)
@@ -123,24 +125,30 @@ class Elements:
     def send(self, request: Any) -> None:
         """Send a request to every element."""
         data = pickle.dumps(request, 5)
-        for connection in self._connections.values():
-            with contextlib.suppress(OSError):  # a dead element: `hear` finds out
-                connection.send_bytes(data)
+        with self._using:
+            for connection in self._connections.values():
+                with contextlib.suppress(OSError):  # a dead element: `hear` finds out
+                    connection.send_bytes(data)
 
     def hear(self) -> tuple[int, str, Any] | None:
-        """Return the next message, as (element, kind, value); None if an element has died."""
+        """Return the next message, as (element, kind, value); None if an element has died, or all were ended."""
         while not self._heard:
-            if self._lost:
-                return None
-            self._desk.hear(None)
+            with self._using:
+                if self._lost or self.ended:
+                    return None
+                self._desk.hear(None)
         return self._heard.popleft()
 
     # ------------------------------------------------------------------------------------------- the end
 
     def cause_of_death(self) -> str:
-        """Return which element died first, of what, and what it was doing; ends the others."""
-        text = self._cause()
-        self.kill()
+        """Return which element died first, of what, and what it was doing; ends the others.
+
+        Empty if another thread has ended them.
+        """
+        with self._using:
+            text = "" if self.ended else self._cause()
+            self.kill()
         return text
 
     def _cause(self) -> str:
@@ -175,13 +183,17 @@ class Elements:
 
     def kill(self) -> None:
         """End the elements at once."""
-        if self.ended or self.elsewhere():
+        if self._freed or self.elsewhere():
             return
         self.ended = True
         if self._child is not None and self._child.poll() is None:
             end(self._child)
-        for connection in self._connections.values():
-            connection.close()
-        self._listener.close()
-        self._desk.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        with self._using:  # a thread that hears finds the connections at their ends, and leaves
+            if self._freed:
+                return
+            self._freed = True
+            for connection in self._connections.values():
+                connection.close()
+            self._listener.close()
+            self._desk.close()
+            shutil.rmtree(self._folder, ignore_errors=True)

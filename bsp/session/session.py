@@ -149,9 +149,9 @@ class Session:
             while len(answers) < self.elements:
                 heard = self._elements.hear()
                 if heard is None:
+                    cause = self._elements.cause_of_death()
                     if self._ended:  # closed by another thread
                         raise SessionEnded(f"this session has ended: {self._ended} during a call; {self._advice()}")
-                    cause = self._elements.cause_of_death()
                     self._close(cause)
                     raise SessionEnded(f"{cause}; the session has ended; {self._advice()}")
                 element, kind, value = heard
