@@ -29,7 +29,8 @@ def _is_nan(value: Any) -> bool:
     return bool(value != value)
 
 
-def _same(a: Any, b: Any) -> bool:
+def same_value(a: Any, b: Any) -> bool:
+    """Return whether two elements are equal, as all NaN are here."""
     return bool(a == b) or (_is_nan(a) and _is_nan(b))
 
 
@@ -54,11 +55,13 @@ class RankCounts(NamedTuple):
     upto_high: int
 
 
-def _below(x: Any, value: Any, out: Any) -> Any:
+def below_value(x: Any, value: Any, out: Any) -> Any:
+    """Return the mask of the elements that are less than `value`, in `out`."""
     return np.equal(x, x, out=out) if _is_nan(value) else np.less(x, value, out=out)
 
 
-def _upto(x: Any, value: Any, out: Any) -> Any:
+def upto_value(x: Any, value: Any, out: Any) -> Any:
+    """Return the mask of the elements that are at most `value`, in `out`."""
     if _is_nan(value):
         out[...] = True
         return out
@@ -114,16 +117,16 @@ class Unsorted:
             below_high = upto_high = chunk.size
         else:
             if bracket.heavy_high:
-                upto_high = int(np.count_nonzero(_upto(chunk, bracket.high, high)))
-            below_high = int(np.count_nonzero(_below(chunk, bracket.high, high)))
+                upto_high = int(np.count_nonzero(upto_value(chunk, bracket.high, high)))
+            below_high = int(np.count_nonzero(below_value(chunk, bracket.high, high)))
         if bracket.low is None:
             low[...] = False
             return 0, 0, below_high, upto_high
-        below_low = int(np.count_nonzero(_below(chunk, bracket.low, low)))
+        below_low = int(np.count_nonzero(below_value(chunk, bracket.low, low)))
         if not bracket.heavy_low:
             return below_low, below_low, below_high, upto_high
-        upto_low = int(np.count_nonzero(_upto(chunk, bracket.low, low)))
-        if _same(bracket.low, bracket.high):
+        upto_low = int(np.count_nonzero(upto_value(chunk, bracket.low, low)))
+        if same_value(bracket.low, bracket.high):
             high[...] = low
         return below_low, upto_low, below_high, upto_high
 
@@ -131,8 +134,8 @@ class Unsorted:
         """Return the elements below the bracket, or those above it."""
         mask = np.empty(self.values.shape, bool)
         if not above:
-            return Unsorted(np.compress(_below(self.values, bracket.low, mask), self.values))
-        reach = _upto if bracket.heavy_high else _below
+            return Unsorted(np.compress(below_value(self.values, bracket.low, mask), self.values))
+        reach = upto_value if bracket.heavy_high else below_value
         return Unsorted(np.compress(~reach(self.values, bracket.high, mask), self.values))
 
     @staticmethod
@@ -277,8 +280,8 @@ def _brackets(
     for low, high, ranks in spans:
         a = values[low] if low >= 0 else None
         b = values[high] if high < count else None
-        heavy_a = a is not None and (careful or _same(values[min(low + 2, count - 1)], a))
-        heavy_b = b is not None and (careful or _same(values[max(high - 2, 0)], b))
+        heavy_a = a is not None and (careful or same_value(values[min(low + 2, count - 1)], a))
+        heavy_b = b is not None and (careful or same_value(values[max(high - 2, 0)], b))
         limit = int(3 * (high - low) / count * total) + 1024
         found.append((Bracket(a, b, heavy_a, heavy_b), ranks, limit))
     return found

@@ -1,12 +1,14 @@
-"""`partition`, `argpartition` and `lexsort`, all implemented by sorting.
+"""`partition`, `argpartition` and `lexsort`.
 
 The elements of a partition on either side of a rank may have any order, and NumPy's order depends on its algorithm.
-Here the order must not depend on the blocks, so the result is sorted, which is a partition by every rank at once.
+Here the order must not depend on the blocks.  So elements are sorted, which is a partition by every rank at once.  A
+vector of positions is not: the elements of the wanted ranks are found (`order_statistics`), and the positions of all
+elements below, equal to and between them follow one another in ascending order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -15,16 +17,32 @@ from bsp.arrays import build
 from bsp.arrays.api.creation import asarray
 from bsp.arrays.api.manipulation import unstack
 from bsp.arrays.array import Array, wrap
+from bsp.arrays.execution import memory
+from bsp.arrays.execution.world import world
+from bsp.arrays.expressions.graph import Node
 from bsp.arrays.gathering import brought
 from bsp.arrays.procedures.forecast import procedure
+from bsp.arrays.procedures.operands import block_map, bounds_of, declared_of, even_line, flattened, in_line, made_of
 from bsp.arrays.selection.selecting import take_along_axis
-from bsp.arrays.sorting.sorting import argsort, sort
+from bsp.arrays.sorting.order_statistics import (
+    PASSES,
+    Unsorted,
+    below_value,
+    order_statistics,
+    same_value,
+    statistics_cost,
+    upto_value,
+)
+from bsp.arrays.sorting.sorting import INT64, argsort, sort, vector_to_order
+from bsp.arrays.sorting.splitting import shares
 from bsp.arrays.typing import ArrayLike, Arrays
+from bsp.declared import Reported, declares
 
 __all__ = ["argpartition", "lexsort", "partition"]
 
 
-def _checked_ranks(array: Array, kth: Any, axis: Any, kind: str, order: Any) -> None:
+def _checked_ranks(array: Array, kth: Any, axis: Any, kind: str, order: Any) -> list[int]:
+    """Return the ranks, ascending and from 0.  Raises as NumPy does."""
     if order is not None:
         raise ValueError("Cannot specify order when the array has no fields.")
     if kind != "introselect":
@@ -35,9 +53,11 @@ def _checked_ranks(array: Array, kth: Any, axis: Any, kind: str, order: Any) -> 
     if ranks.ndim > 1:
         raise ValueError("object too deep for desired array")
     length = array.size if axis is None else array.shape[build.normal_axis(axis, array.ndim)]
-    for rank in ranks.reshape(-1).tolist() if array.size else ():
+    wanted = ranks.reshape(-1).tolist() if array.size else []
+    for rank in wanted:
         if not -length <= rank < length:
             raise ValueError(f"kth(={rank}) out of bounds ({length})")
+    return sorted({rank % length for rank in wanted})
 
 
 @procedure
@@ -59,10 +79,105 @@ def argpartition(
     x: ArrayLike, kth: int | Sequence[int], axis: int | None = -1, kind: Literal["introselect"] = "introselect",
     order: None = None,
 ) -> Array:  # fmt: skip
-    """Return the positions that put the elements of ranks `kth` in their sorted places.  Cost: as `argsort`."""
+    """Return the positions that put the elements of ranks `kth` in their sorted places.
+
+    Cost: of a dealt vector and at most 8 ranks, that of finding their elements (see `quantile`), two passes for each,
+    and one total exchange of n/p words; else that of `argsort`.
+    """
     array = wrap(build.lined(asarray(x)._node))
-    _checked_ranks(array, kth, axis, kind, order)
-    return argsort(array, axis=axis)
+    ranks = _checked_ranks(array, kth, axis, kind, order)
+    node = flattened(array._node) if axis is None else array._node
+    if len(node.kind.shape) > 1 or len(ranks) > PASSES or node.kind.dtype.kind == "c":
+        return argsort(array, axis=axis)
+    node, is_dealt = vector_to_order(node)
+    return _dealt_positions(node, ranks) if is_dealt else _whole_positions(node, ranks)
+
+
+def _apart(values: Any) -> list[int]:
+    """Return the places of ascending values that differ from the one before."""
+    return [k for k in range(len(values)) if not k or not same_value(values[k - 1], values[k])]
+
+
+def _classes(x: np.ndarray, values: Any) -> list[np.ndarray]:
+    """Return the positions of the elements below the first value, equal to it, between it and the next, and so on.
+
+    values : ascending, all different.
+    """
+    number, mask = np.zeros(x.shape, np.uint8), np.empty(x.shape, bool)
+    for value in values:
+        for reach in (below_value, upto_value):
+            number += ~reach(x, value, mask)
+    return [np.flatnonzero(number == k) for k in range(2 * len(values) + 1)]
+
+
+@declares(lambda costs, node, ranks: block_map(node, INT64, lambda x: np.argpartition(x, ranks) if ranks else x))
+def _whole_positions(node: Node, ranks: list[int]) -> Array:
+    """Return the positions of a vector that is replicated or in one block.  No superstep."""
+
+    def call(x: np.ndarray) -> np.ndarray:
+        values = np.partition(x, ranks)[ranks] if ranks else x[:0]
+        return np.concatenate(_classes(x, values[_apart(values)]))
+
+    return block_map(node, INT64, call)
+
+
+def _dealt_cost(costs: Reported, node: Node, ranks: list[int]) -> Array:
+    """Declare the cost of `_dealt_positions`, assuming that all positions belong elsewhere, evenly spread."""
+    _, block = in_line(node)
+    statistics_cost(costs, block, node.kind.size, len(ranks))
+    for _ in ranks:
+        np.logical_or(np.less(block, block), np.less_equal(block, block))
+    places = costs.memory(block.shape, INT64)
+    out, start = [], 0
+    for dest, share in shares(block.shape[0], costs.p, world().pid):
+        out.append((dest, places[start : start + share]))
+        start += share
+    result = declared_of(costs, node.kind.shape, INT64, even_line(node.kind.size, costs.p))
+    costs.total_exchange("positions to their pieces", out, placed=True)
+    return result
+
+
+@declares(_dealt_cost)
+def _dealt_positions(node: Node, ranks: list[int]) -> Array:
+    """Return the positions of a dealt vector.  Collective: one total exchange after those of `order_statistics`."""
+    here, length = world(), node.kind.size
+    p, me = here.nprocs, here.pid
+    bounds, block = in_line(node)
+    found, _ = order_statistics(here, Unsorted(block), ranks)
+    wanted = [found[rank] for rank in ranks]
+    wanted = [wanted[k] for k in _apart([each.value for each in wanted])]
+    inner = [edge for each in wanted for edge in (each.less, each.less + each.equal)]
+    edges = [np.zeros(p, np.int64), *inner, np.diff(bounds)]  # how many elements of each process are in earlier classes
+    counts = np.diff(edges, axis=0)  # of positions, by class and process
+    starts = (np.cumsum(counts) - counts.reshape(-1)).reshape(counts.shape)
+    layout = even_line(length, p)
+    target = bounds_of(layout, p)
+
+    def parts(source: int, dest: int) -> Iterator[tuple[int, int, int]]:
+        """Generate what a process gets of another one's positions, as (class, start and end in the result)."""
+        for k, (start, count) in enumerate(zip(starts[:, source], counts[:, source], strict=True)):
+            low, high = max(start, target[dest]), min(start + count, target[dest + 1])
+            if low < high:
+                yield k, int(low), int(high)
+
+    classes = [part + bounds[me] for part in _classes(block, [each.value for each in wanted])]
+    result = memory.empty((int(target[me + 1] - target[me]),), INT64)
+    into = {
+        source: places
+        for source in range(p)
+        if (places := [result[low - target[me] : high - target[me]] for _, low, high in parts(source, me)])
+    }
+    out = [
+        (dest, classes[k][low - starts[k, me] : high - starts[k, me]])
+        for dest in range(p)
+        for k, low, high in parts(me, dest)
+    ]
+    waiting = {source: list(places) for source, places in into.items()}
+    arrived = here.exchange("positions to their pieces", out, waiting)
+    for place, (_, part) in zip((place for places in into.values() for place in places), arrived, strict=True):
+        if not np.may_share_memory(place, part):
+            place[:] = part
+    return made_of((length,), INT64, layout, dict.fromkeys(layout.mine(me), result))
 
 
 @procedure

@@ -418,6 +418,17 @@ def _sorted_whole(node: Node, how: _Lines) -> Array:
     return block_map(node, how.dtype(node.kind.dtype), how.call)
 
 
+def vector_to_order(node: Node) -> tuple[Node, bool]:
+    """Return a computed vector, and whether all processes order it together; else a process has all of it."""
+    (node,) = computed(node)
+    layout, p = layout_at(node), world().nprocs
+    if not layout.replicated and (layout.blocks > 1 or layout.shape[0] > REPLICATED_SIZE) and p > 1:
+        return node, True
+    if not layout.replicated and layout.blocks > 1:
+        (node,) = computed(build.relaid(node, even_line(layout.shape[0], 1)))
+    return node, False
+
+
 def _applied(x: Any, axis: int | None, descending: bool, stable: bool, positions: bool) -> Array:
     array = asarray(x)
     node = build.strong(array._node)
@@ -429,14 +440,9 @@ def _applied(x: Any, axis: int | None, descending: bool, stable: bool, positions
     place = build.whole_axis(axis, len(shape)) if positions else build.normal_axis(axis, len(shape))
     dtype = INT64 if positions else node.kind.dtype
     if len(shape) == 1:
-        here = world()
-        (node,) = computed(node)
-        layout = layout_at(node)
-        if not layout.replicated and (layout.blocks > 1 or shape[0] > REPLICATED_SIZE) and here.nprocs > 1:
-            return _Sorting(here, node, descending, stable, positions).run()
-        if layout.replicated or layout.blocks == 1:
-            return _sorted_whole(node, _lines(positions, descending, stable))
-        (node,) = computed(build.relaid(node, even_line(shape[0], 1)))
+        node, is_dealt = vector_to_order(node)
+        if is_dealt:
+            return _Sorting(world(), node, descending, stable, positions).run()
         return _sorted_whole(node, _lines(positions, descending, stable))
     order = [axis for axis in range(len(shape)) if axis != place]
     lines = build.permuted(node, (*order, place))

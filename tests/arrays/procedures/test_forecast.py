@@ -37,6 +37,7 @@ PROCEDURES: dict[str, Callable[[Any], Any]] = {
     "sort": ba.sort,
     "descending": lambda x: ba.sort(x, descending=True),
     "argsort": ba.argsort,
+    "partition": lambda x: ba.argpartition(x, [10, 20_000]),
     "unique": ba.unique_values,
     "unique, all": ba.unique_all,
     "median": ba.median,
@@ -121,6 +122,7 @@ BESIDE = 1 << 20  # bytes beside arrays
 LARGE: dict[str, tuple[tuple[int, ...], Callable[[Any], Any]]] = {
     "sort": ((1 << 19,), ba.sort),
     "argsort": ((1 << 19,), ba.argsort),
+    "partition": ((1 << 19,), lambda x: ba.argpartition(x, [10, 200_000])),
     "unique": ((1 << 19,), ba.unique_values),
     "unique, all": ((1 << 19,), ba.unique_all),
     "isin": ((1 << 19,), lambda x: ba.isin(x, x + 0.5)),

@@ -1,4 +1,4 @@
-"""Sorting by several keys is NumPy's lexsort, whatever the blocks."""
+"""Positions partition at all ranks, the same for all layouts; sorting by several keys is NumPy's lexsort."""
 
 from __future__ import annotations
 
@@ -7,11 +7,50 @@ from typing import Any
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from numpys_answers import as_numpys
+from numpys_answers import as_numpys, dealt, dealt_always
 from thinning import examples
 
 import bsp
 import bsp.arrays as ba
+
+VECTORS: dict[str, Any] = {
+    "different": lambda rng, n: rng.standard_normal(n),
+    "three values": lambda rng, n: rng.integers(0, 3, n),
+    "equal": lambda rng, n: np.full(n, 2.0, np.float32),
+    "some NaN": lambda rng, n: np.where(rng.random(n) < 0.4, np.nan, rng.random(n)),
+    "ascending": lambda rng, n: np.arange(n),
+    "truths": lambda rng, n: rng.random(n) < 0.5,
+    "some NaT": lambda rng, n: np.where(
+        rng.random(n) < 0.4, np.timedelta64("NaT"), rng.integers(-9, 9, n).astype("m8[s]")
+    ),
+    "complex": lambda rng, n: rng.integers(0, 3, n) + 1j * rng.integers(0, 3, n),
+}
+
+
+@examples(40)
+@given(st.sampled_from(sorted(VECTORS)), st.sampled_from([1, 2, 7, 300, 6000]), st.integers(0, 10), st.integers(0, 99))
+def test_positions_partition_at_all_ranks_and_are_the_same_for_all_layouts(
+    kind: str, size: int, count: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    x, ranks = VECTORS[kind](rng, size), rng.integers(-size, size, count)
+
+    def main(proc: bsp.Process, way: str) -> Any:
+        return ba.argpartition(dealt(proc, x, way), ranks).compute().tobytes()
+
+    with dealt_always():
+        found = {
+            each
+            for nprocs, way in ((1, "blocks"), (3, "blocks"), (5, "ragged"))
+            for each in bsp.run(main, way, nprocs=nprocs)
+        }
+    (data,) = found
+    places = np.frombuffer(data, np.int64)
+    np.testing.assert_array_equal(np.sort(places), np.arange(size))
+    ordered = np.sort(x)
+    for rank in ranks % size:
+        for part in (slice(None, rank), slice(rank, rank + 1), slice(rank + 1, None)):
+            np.testing.assert_array_equal(np.sort(x[places[part]]), ordered[part])
 
 
 @examples(40)
