@@ -54,7 +54,8 @@ __all__ = ["argsort", "sort", "sort_complex"]
 
 INT64 = np.dtype(np.int64)
 
-_QUICK = 1 << 13  # elements from which on a stable argsort takes longer than a quick one and sorts of equal elements
+# elements, and of a line, from which on a stable argsort takes longer than a quick one and a sort of equal elements
+_QUICK, _SHORT = 1 << 13, 16
 
 
 # --------------------------------------------------------------------------- on one process
@@ -115,35 +116,47 @@ def sorted_vector(x: np.ndarray, descending: bool, stable: bool, odd: bool | Non
 
 def sorting_positions(x: Any, descending: bool, stable: bool) -> Any:
     """Return the positions that sort x along its last axis, as int64."""
-    if x.ndim == 1 and x.dtype.kind in "iuf" and x.size > _QUICK:
-        return _quick_positions(x, descending)
+    if x.size > _QUICK and x.shape[-1] >= _SHORT and x.dtype.kind in "iuf" and x.itemsize >= 4 and _is_varied(x):
+        if x.ndim == 1:
+            return _quick_positions(x, descending)
+        order = np.empty(x.shape, np.int64)
+        step = max(1, CHUNK * x.shape[0] // x.size)
+        for start in range(0, x.shape[0], step):
+            order[start : start + step] = _quick_positions(x[start : start + step], descending)
+        return order
     kind: Any = "stable" if stable else None
     if not descending:
         return np.argsort(x, axis=-1, kind=kind).astype(np.int64, copy=False)
     return x.shape[-1] - 1 - np.argsort(x[..., ::-1], axis=-1, kind=kind)[..., ::-1].astype(np.int64, copy=False)
 
 
+def _is_varied(x: np.ndarray) -> bool:
+    """Return whether few of the first elements of the first line are equal; else a stable argsort is quicker."""
+    sample = np.sort(x[(0,) * (x.ndim - 1)][:1024])
+    return bool(8 * np.count_nonzero(sample[1:] > sample[:-1]) >= 7 * (sample.size - 1))
+
+
 def _quick_positions(x: np.ndarray, descending: bool) -> np.ndarray:
-    """Return a stable argsort of a vector: a quicksort, then positions within runs of equal elements are sorted."""
-    order = np.argsort(x).astype(np.int64, copy=False)
+    """Return a stable argsort of lines: a quicksort, then positions within runs of equal elements are sorted."""
+    order = np.argsort(x, axis=-1).astype(np.int64, copy=False)
     if descending:
-        order = np.ascontiguousarray(order[::-1])
-    values = x[order]
-    equal = values[1:] == values[:-1]
+        order = np.ascontiguousarray(order[..., ::-1])
+    values = np.take_along_axis(x, order, -1)
+    equal = values[..., 1:] == values[..., :-1]
     if x.dtype.kind == "f":
         nan = np.isnan(values)
-        equal |= nan[1:] & nan[:-1]
+        equal |= nan[..., 1:] & nan[..., :-1]
     if not equal.any():
         return order
-    run = np.zeros(x.size, np.int64)
-    np.cumsum(~equal, out=run[1:])
-    tied = np.zeros(x.size, bool)
-    tied[1:] = equal
-    tied[:-1] |= equal
+    first = np.ones(x.shape, bool)  # of a run; runs end with their lines
+    first[..., 1:] = ~equal
+    tied = ~first
+    tied[..., :-1] |= equal
     places = np.flatnonzero(tied)
-    keys = run[places] * x.size + order[places]
+    length = x.shape[-1]
+    keys = np.cumsum(first)[places] * length + order.reshape(-1)[places]
     keys.sort()
-    order[places] = keys % x.size
+    order.reshape(-1)[places] = keys % length
     return order
 
 

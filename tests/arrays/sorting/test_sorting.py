@@ -14,6 +14,7 @@ import bsp.arrays as ba
 from bsp.arrays.execution.world import world
 from bsp.arrays.sorting.order_statistics import Unsorted, order_statistics
 from bsp.arrays.sorting.packing import packed, packed_size, unpacked
+from bsp.arrays.sorting.sorting import sorting_positions
 from bsp.arrays.sorting.splitting import WHOLE, budget, find_cuts, sample_places, tell_samples
 
 RNG = np.random.default_rng(5)
@@ -408,3 +409,24 @@ def _sorted(proc: bsp.Process) -> Any:
 def test_complex_numbers_have_no_bins() -> None:
     with pytest.raises(TypeError, match="x may not be complex"):
         ba.digitize(ba.asarray([1j, 2.0]), [0.0, 1.0])
+
+
+LONG: dict[str, Any] = {
+    "different": lambda rng, shape: rng.standard_normal(shape),
+    "some equal": lambda rng, shape: rng.integers(0, 1 << 14, shape).astype(np.float32),
+    "many equal": lambda rng, shape: rng.integers(0, 3, shape),
+    "some NaN": lambda rng, shape: np.where(rng.random(shape) < 0.01, np.nan, rng.random(shape)),
+    "zeros of both signs": lambda rng, shape: np.where(rng.random(shape) < 0.1, np.copysign(0.0, rng.random(shape) - 0.5), 1.0),
+    "equal in later lines": lambda rng, shape: np.where(np.arange(shape[0]).reshape(-1, *[1] * (len(shape) - 1)), 7, rng.random(shape)),
+    "narrow": lambda rng, shape: rng.integers(-9, 9, shape).astype(np.int16),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LONG)
+@pytest.mark.parametrize("shape", [(20_000,), (600, 16), (3, 9000), (30, 17, 33), (40_000, 1)])
+def test_positions_of_many_elements_are_those_of_a_stable_sort(shape: tuple[int, ...], kind: str) -> None:
+    x = LONG[kind](np.random.default_rng(0), shape)
+    for lines in (x, np.moveaxis(x, 0, -1)):
+        np.testing.assert_array_equal(sorting_positions(lines, False, True), np.argsort(lines, axis=-1, kind="stable"))
+        backwards = np.argsort(lines[..., ::-1], axis=-1, kind="stable")[..., ::-1]
+        np.testing.assert_array_equal(sorting_positions(lines, True, True), lines.shape[-1] - 1 - backwards)
