@@ -416,10 +416,12 @@ LONG: dict[str, Any] = {
     "some equal": lambda rng, shape: rng.integers(0, 1 << 14, shape).astype(np.float32),
     "many equal": lambda rng, shape: rng.integers(0, 3, shape),
     "some NaN": lambda rng, shape: np.where(rng.random(shape) < 0.01, np.nan, rng.random(shape)),
-    "zeros of both signs": lambda rng, shape: np.where(rng.random(shape) < 0.1, np.copysign(0.0, rng.random(shape) - 0.5), 1.0),
-    "equal in later lines": lambda rng, shape: np.where(np.arange(shape[0]).reshape(-1, *[1] * (len(shape) - 1)), 7, rng.random(shape)),
+    "zeros of both signs": lambda rng, shape: np.where(rng.random(shape) < 0.1, -0.0, rng.integers(0, 1 << 14, shape)),
+    "equal in later lines": lambda rng, shape: np.concatenate(
+        [rng.random((1, *shape[1:])), np.ones((shape[0] - 1, *shape[1:]))]
+    ),
     "narrow": lambda rng, shape: rng.integers(-9, 9, shape).astype(np.int16),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", LONG)
