@@ -24,7 +24,8 @@ from bsp.arrays.expressions.layout import Axis, layout_of, replicated
 from bsp.arrays.procedures.forecast import procedure
 from bsp.arrays.procedures.operands import computed, declared_of, even_line, layout_at, line_layout, made_of, told
 from bsp.arrays.sorting.order_statistics import ALL
-from bsp.arrays.sorting.sorting import INT64, sorting_positions
+from bsp.arrays.sorting.own_distinct import NOTHING, Distinct, OwnElements, merged, own_elements, places_of
+from bsp.arrays.sorting.sorting import INT64
 from bsp.arrays.sorting.splitting import (
     Samples,
     budget,
@@ -39,32 +40,6 @@ from bsp.arrays.typing import ArrayLike
 from bsp.declared import Reported, declares
 
 __all__ = ["unique", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
-
-_NOTHING = np.empty(0, np.int64)
-
-
-class Distinct(NamedTuple):
-    """Distinct elements, ascending, with their counts and first positions where wanted, else _NOTHING."""
-
-    values: np.ndarray
-    counts: np.ndarray
-    first: np.ndarray  # position in C order
-
-
-def _bare(values: np.ndarray) -> Distinct:
-    """Return distinct elements without counts and positions."""
-    return Distinct(values, _NOTHING, _NOTHING)
-
-
-def _changes(ordered: np.ndarray, equal_nan: bool) -> np.ndarray:
-    """Return a mask of the sorted elements that differ from the one before them."""
-    found = np.ones(ordered.size, bool)
-    if ordered.size > 1:
-        found[1:] = ordered[1:] != ordered[:-1]
-        if equal_nan and ordered.dtype.kind in "fcmM":
-            nan = np.isnan(ordered)  # or NaT
-            found[1:] &= ~(nan[1:] & nan[:-1])
-    return found
 
 
 class _Details(NamedTuple):
@@ -81,7 +56,7 @@ class _Details(NamedTuple):
     def heard(self, values: np.ndarray, *arrived: np.ndarray) -> Distinct:
         """Return received elements with the counts and positions that arrived with them, as int64."""
         told = iter(arrived)
-        counts, first = (_NOTHING if kind is None else next(told).astype(np.int64) for kind in self)
+        counts, first = (NOTHING if kind is None else next(told).astype(np.int64) for kind in self)
         return Distinct(values, counts, first)
 
 
@@ -96,110 +71,6 @@ def _details(node: Node, longest: int, wanted: tuple[bool, bool, bool]) -> _Deta
     return _Details(
         np.min_scalar_type(longest) if counts else None, np.min_scalar_type(node.kind.size) if positions else None
     )
-
-
-def merged(parts: Sequence[Distinct], equal_nan: bool) -> Distinct:
-    """Merge the distinct elements of several parts; add counts, keep the lowest first positions."""
-    values = np.concatenate([part.values for part in parts])
-    counted, placed = (all(part[k] is not _NOTHING for part in parts) for k in (1, 2))
-    if not placed and not counted:
-        values.sort()
-        return _bare(values[_changes(values, equal_nan)])
-    counts = np.concatenate([part.counts for part in parts])
-    first = np.concatenate([part.first for part in parts])
-    if not placed:
-        order = np.argsort(values, kind="stable")
-    else:
-        order = np.lexsort((first, values)) if values.dtype.kind in "biufmM" else _by_value(values, first)
-    new = np.flatnonzero(_changes(values[order], equal_nan))
-    if not new.size:
-        return Distinct(values, counts, first)
-    return Distinct(
-        values[order][new],
-        np.add.reduceat(counts[order], new) if counted else _NOTHING,
-        np.minimum.reduceat(first[order], new) if placed else _NOTHING,
-    )
-
-
-def _by_value(values: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Return the order by value, then by position, for dtypes that np.lexsort does not sort as np.sort does.
-
-    These are complex numbers with NaN, and rows: sort by position, then stably by value.
-    """
-    order = np.argsort(first, kind="stable")
-    return order[np.argsort(values[order], kind="stable")]
-
-
-class _Own(NamedTuple):
-    """A process's distinct elements, and for each block the number of each element among them."""
-
-    distinct: Distinct
-    inverses: dict[tuple[int, ...], np.ndarray]
-
-
-def own_elements(here: World, node: Node, equal_nan: bool, wanted: tuple[bool, bool, bool]) -> _Own:
-    """Return the distinct elements of this process, which has all if the array is replicated.
-
-    wanted : whether first positions, inverses and counts are.  Counts alone of integers take a sort, and no argsort.
-    """
-    details = any(wanted)
-    bare = not details or (not any(wanted[:2]) and node.kind.dtype.kind in "biu")
-    layout = layout_at(node)
-    shape = node.kind.shape
-    parts, local = [], []
-    ats = layout.mine(here.pid)
-    for at in ats:
-        block = node.value[at]
-        flat = block.reshape(-1)
-        if bare:
-            ordered = np.sort(flat)
-            new = np.flatnonzero(_changes(ordered, equal_nan))
-            counts = np.diff(np.append(new, flat.size)) if details else _NOTHING
-            parts.append(Distinct(ordered[new], counts, _NOTHING))
-            continue
-        order = sorting_positions(flat, False, True)
-        new = _changes(flat[order], equal_nan)
-        inverse = np.empty(flat.size, np.int64)
-        inverse[order] = np.cumsum(new) - 1
-        starts = np.flatnonzero(new)
-        first = order[starts]
-        if flat.size and block.shape != shape:
-            corner = np.array([low for low, _ in layout.box(at)]).reshape(-1, 1)
-            first = np.ravel_multi_index(tuple(np.array(np.unravel_index(first, block.shape)) + corner), shape)
-        parts.append(Distinct(flat[order][starts], np.diff(np.append(starts, flat.size)), first))
-        local.append(inverse)
-    if not parts:
-        empty = np.empty(0, np.int64)
-        return _Own(Distinct(np.empty(0, node.kind.dtype), empty, empty), {})
-    if len(parts) == 1:
-        return _Own(parts[0], dict(zip(ats, local, strict=False)))
-    together = merged(parts, equal_nan)
-    if bare:
-        return _Own(together, {})
-    inverses = {
-        at: places[inverse]
-        for at, inverse, places in zip(ats, local, [_places(together, part, equal_nan) for part in parts], strict=False)
-    }
-    return _Own(together, inverses)
-
-
-def _places(whole: Distinct, part: Distinct, equal_nan: bool) -> np.ndarray:
-    """Return the positions in `whole` of the elements of `part`; distinct NaNs are identified by first position."""
-    found = np.searchsorted(whole.values, part.values)
-    if part.values.dtype.kind == "V" or (not equal_nan and part.values.dtype.kind in "fcmM"):
-        nan = np.flatnonzero(part.values != part.values)
-        if part.values.dtype.kind == "V":  # rows: those with NaN may be anywhere in the order
-            for k in nan.tolist():
-                found[k] += int(np.flatnonzero(whole.first[found[k] :] == part.first[k])[0])
-        elif nan.size:
-            start = int(np.searchsorted(whole.values, part.values[nan[0]]))
-            order = np.argsort(whole.first[start:], kind="stable")
-            at = order[np.searchsorted(whole.first[start:][order], part.first[nan])]
-            if part.values.dtype.kind in "fmM":
-                found[nan] = start + at
-            else:
-                found[nan] = [start + int(np.flatnonzero(whole.first[start:] == each)[0]) for each in part.first[nan]]
-    return found
 
 
 class Unique(NamedTuple):
@@ -278,7 +149,7 @@ def _distinct(node: Node, equal_nan: bool, wanted: tuple[bool, bool, bool]) -> U
     if samples.extras.all():
         parts = [details.heard(part, *more) for part, more in zip(samples.parts, samples.more, strict=True)]
         whole = merged(parts, equal_nan)
-        places = _places(whole, own.distinct, equal_nan) if inverse else None
+        places = places_of(whole, own.distinct, equal_nan) if inverse else None
         inverses = {at: places[each] for at, each in own.inverses.items()} if places is not None else {}
         return _finished(node, whole, inverses, wanted)
     return _dealt(here, node, own, splits(here, values, samples, node.kind.size), equal_nan, details, wanted)
@@ -341,7 +212,7 @@ def _finished(node: Node, whole: Distinct, inverses: Blocks, wanted: tuple[bool,
 
 
 def _dealt(
-    here: World, node: Node, own: _Own, splitters: np.ndarray, equal_nan: bool, details: _Details,
+    here: World, node: Node, own: OwnElements, splitters: np.ndarray, equal_nan: bool, details: _Details,
     wanted: tuple[bool, bool, bool],
 ) -> Unique:  # fmt: skip
     """Send distinct elements to processes by value and merge them there; the result stays dealt.  Collective."""
@@ -366,7 +237,7 @@ def _dealt(
     if inverse:
         narrow = np.min_scalar_type(int(bounds[-1]))
         replies = [
-            (pid, (_places(whole, each, equal_nan) + bounds[here.pid]).astype(narrow))
+            (pid, (places_of(whole, each, equal_nan) + bounds[here.pid]).astype(narrow))
             for pid, each in enumerate(pieces)
             if each.values.size
         ]

@@ -27,6 +27,14 @@ def sample(kind: str, size: int) -> Any:
         x[RNG.random(size) < 0.1] = np.nan
     elif kind == "integers":
         x = RNG.integers(0, size // 2 + 9, size)
+    elif kind == "bytes":
+        x = RNG.integers(-128, 128, size).astype(np.int8)
+    elif kind == "least":
+        x = np.iinfo(np.int64).min + RNG.integers(0, 99, size)
+    elif kind == "greatest":
+        x = np.uint64(np.iinfo(np.uint64).max) - RNG.integers(0, 99, size).astype(np.uint64)
+    elif kind == "wide":
+        x = RNG.integers(-(1 << 62), 1 << 62, size) * 2
     elif kind == "complex":
         x = np.floor(x * 3) + 1j * np.floor(RNG.normal(size=size) * 3)
     return x
@@ -44,7 +52,7 @@ def computed(found: Any) -> Any:
     return tuple(each.compute() for each in found) if isinstance(found, tuple) else found.compute()
 
 
-@pytest.mark.parametrize("kind", ("normal", "few", "nan", "integers", "complex"))
+@pytest.mark.parametrize("kind", ("normal", "few", "nan", "integers", "bytes", "least", "greatest", "wide", "complex"))
 @pytest.mark.parametrize("size", (0, 1, 5, 300, 12_000))
 def test_distinct_elements_are_numpys(kind: str, size: int) -> None:
     x = sample(kind, size)
