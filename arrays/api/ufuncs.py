@@ -15,7 +15,7 @@ import numpy as np
 from bsp.arrays import build
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.expressions.element_types import element_type
-from bsp.arrays.expressions.graph import Node
+from bsp.arrays.expressions.graph import DType, Node
 from bsp.arrays.kernels import elementwise as ew
 from bsp.arrays.typing import ArrayLike, Casting, Device, DTypeLike
 from bsp.arrays.views import own, store, view
@@ -390,17 +390,25 @@ def clip(
         raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.")
     min, max = (a_min, a_max) if min is None and max is None else (min, max)
     node = build.strong(build.operand(x))
-    dtype = node.kind.dtype
-    for bound, ufunc in ((min, np.maximum), (max, np.minimum)):
-        if bound is not None:
-            other = build.operand(bound)
-            if other.kind.weak is int and dtype.kind in "iu":  # a bound outside the dtype's range has no effect
-                limits = np.iinfo(dtype)
-                other = build.operand(np.clip(other.value, limits.min, limits.max).item())
-            node = build.apply(ew.of_ufunc(ufunc), node, other)
-    if min is None and max is None:
+    low, high = (None if bound is None else _bound(bound, node.kind.dtype) for bound in (min, max))
+    if low is not None and high is not None:
+        node = build.apply(ew.CLIP, node, low, high)
+    elif low is not None:
+        node = build.apply(ew.of_ufunc(np.maximum), node, low)
+    elif high is not None:
+        node = build.apply(ew.of_ufunc(np.minimum), node, high)
+    else:
         node = build.apply(ew.COPY, node)
     return stored(wrap(node), out)
+
+
+def _bound(bound: ArrayLike, dtype: DType) -> Node:
+    """Return a bound of `clip` as an operand; a Python number beyond the range of an integer dtype has no effect."""
+    other = build.operand(bound)
+    if other.kind.weak is int and dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return build.operand(np.clip(other.value, limits.min, limits.max).item())
+    return other
 
 
 def round(x: ArrayLike, decimals: int = 0, out: Array | None = None) -> Array:

@@ -139,6 +139,17 @@ def _promoted(*kinds: Kind) -> DType:
 
 _BITS = {size: np.dtype(f"i{size}") for size in (1, 2, 4, 8)}  # by item size: integers with the bits of an element
 WHERE = Elementwise("where", _where, lambda condition, x, y: _promoted(x, y))
+
+
+def _clip(x: Any, low: Any, high: Any, out: Any) -> None:
+    np.clip(x, low, high, out=out)
+
+
+def _clipped(x: Kind, low: Kind, high: Kind) -> DType:
+    return infer(of_ufunc(np.minimum), infer(of_ufunc(np.maximum), x, low), high).dtype
+
+
+CLIP = Elementwise("clip", _clip, _clipped, weight=2)
 COPY = Elementwise("copy", lambda x, out: np.copyto(out, x), lambda x: x.dtype)
 
 _casts: dict[DType, Elementwise] = {}

@@ -100,3 +100,28 @@ def test_too_many_operands_are_told() -> None:
     x = ba.ones(3)
     with pytest.raises(TypeError, match=r"add\(\) takes from 2 to 3 positional arguments but 4 were given"):
         ba.add(x, x, x, x)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i1", "u1", "i8", "?", "c16", "m8[s]"])
+def test_clipped_elements_are_numpys_to_the_bit(dtype: str) -> None:
+    bounds: list[Any] = [
+        (0, 1), (0.0, 1.0), (-300, 300), (np.float32(0), 1), (np.float64(0.5), np.int8(1)), (1, 0), (None, 1),
+        (0, None), (np.zeros(5), np.ones((3, 5))),
+    ]  # fmt: skip
+    x = np.array([-0.0, 0.0, 3.0, -1.0, 2.0])
+    x = x.astype(int).astype(dtype) if dtype[0] == "m" else x.astype(dtype)
+    if x.dtype.kind in "fc":
+        x[2] = np.nan
+
+    def main(proc: bsp.Process, low: Any, high: Any) -> Any:
+        return [np.clip(ba.asarray(x), low, high).compute()]
+
+    for low, high in bounds:
+        try:
+            want = np.clip(x, low, high)
+        except (TypeError, ValueError) as wrong:
+            with pytest.raises(type(wrong)):
+                bsp.run(main, low, high, nprocs=2)
+            continue
+        for (found,) in bsp.run(main, low, high, nprocs=2):
+            assert (found.dtype, found.shape, found.tobytes()) == (want.dtype, want.shape, want.tobytes())
