@@ -145,6 +145,7 @@ class Extreme(Aggregate):
     """Reductions argmin and argmax: the position of the first extreme value, in C order of the reduced axes."""
 
     plain = False
+    piece = 4 * PIECE  # lines across rows are copied to be searched: longer ones take fewer searches
 
     def __init__(self, name: str, find: Callable[..., Any], better: np.ufunc) -> None:
         super().__init__(name, better, None, lambda dtype: np.dtype(np.intp))
