@@ -220,8 +220,18 @@ class Crew:
                 return
         self._events = held
         wrong = [f"host {each.host.name}: {self._why(each)}" for each in self._keepers.values() if not each.kept]
-        if wrong:
+        if wrong := wrong or self._given_twice():
             raise LaunchError("; ".join(wrong))
+
+    def _given_twice(self) -> list[str]:
+        """Return a complaint for each host given under two names: clones on them would be lost together."""
+        names, found = dict[str, str](), list[str]()
+        for position, host in enumerate(self.hosts):
+            facts = self.facts(position)
+            machine = repr((facts["name"], facts["addresses"]))
+            if names.setdefault(machine, host.name) != host.name:
+                found.append(f"host {host.name} is {names[machine]} under another name; give it once, with all its slots")
+        return found
 
     def _start_keeper(self, position: int) -> HostLink:
         """Start a keeper on a host, the first or one in place of a lost one."""

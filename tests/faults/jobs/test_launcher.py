@@ -184,6 +184,14 @@ def test_an_element_that_dies_before_it_appears_costs_the_job_nothing(tmp_path: 
 
 
 @pytest.mark.thorough
+def test_a_host_under_two_names_is_refused_because_clones_would_be_lost_together(tmp_path: Path) -> None:
+    (tmp_path / "program.py").touch()
+    words = ["-p", "1", "--clones", "2", "--hosts", "localhost,127.0.0.1", str(tmp_path / "program.py")]
+    done = subprocess.run([BSPRUN, *words], capture_output=True, text=True, check=False)
+    said = "host 127.0.0.1 is localhost under another name; give it once, with all its slots"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"bsprun: error: {said}\n")
+
+
 def test_who_stops_bsprun_for_long_is_told_what_became_of_the_job(tmp_path: Path) -> None:
     with running(tmp_path, "--clones 2 --orphan-limit 0", 100_000) as job:
         wait_for(tmp_path, "started", job)
