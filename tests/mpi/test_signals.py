@@ -32,6 +32,10 @@ WAITING = """
         signal.pause()
     proc.sync()
 """
+THREAD = """
+    import threading, time
+    threading.Thread(target=time.sleep, args=(10_000,)).start()
+"""
 PLACES = {"computing": COMPUTING, "waiting in sync": WAITING}
 
 
@@ -101,7 +105,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     def started(elements: int, place: str, early: bool = False) -> Job:
         script, out, err = (tmp_path / name for name in ("endless.py", "out", "err"))
-        lines = "\n".join(line.removeprefix("    ") for line in PLACES[place].splitlines())
+        lines = "\n".join(line.removeprefix("    ") for line in (PLACES | {"in a thread": THREAD})[place].splitlines())
         script.write_text("import bsp\nproc = bsp.process()\nproc.sync()\nprint('there', flush=True)\n" + lines)
         words = [BSPRUN, "-p", "4", "-n", str(elements), str(script)]
         with out.open("wb") as told, err.open("wb") as said:
@@ -158,6 +162,16 @@ def test_a_signal_of_the_terminal_reaches_the_whole_group_and_means_the_same(
     os.killpg(job.bsprun.pid, number)
     assert job.status() == 128 + number
     assert "Traceback" not in job.err.read_text()
+
+
+@ELEMENTS
+def test_a_job_whose_threads_a_signal_ends_has_not_succeeded(start: Start, elements: int) -> None:
+    """They may have been writing results; a batch system looks at the status."""
+    job = start(elements, "in a thread")
+    until(lambda: "the program has ended" in job.err.read_text(), END, "the end of the program")
+    job.bsprun.send_signal(signal.SIGTERM)
+    assert job.status() == 128 + signal.SIGTERM
+    assert job.err.read_text().splitlines()[-1] == "bsprun: ended by SIGTERM"
 
 
 @ELEMENTS
