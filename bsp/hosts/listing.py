@@ -108,7 +108,13 @@ def from_slurm(environment: Mapping[str, str] = os.environ) -> list[Host] | None
     """Return the hosts of the Slurm allocation that this process is in, None outside of one.
 
     The slots of a host are its tasks; an allocation that says nothing about tasks has one a core.
+    Raises LaunchError for a heterogeneous allocation.
     """
+    if "SLURM_HET_SIZE" in environment:  # its nodes are in variables of each component, and salloc sets no others
+        raise LaunchError(
+            f"this Slurm allocation is heterogeneous, of {environment['SLURM_HET_SIZE']} components: bsprun uses one;"
+            " name the hosts with --hosts, and give --reach 'ssh {host}' if they are of several"
+        )
     nodes = environment.get("SLURM_JOB_NODELIST")
     if not nodes:
         return None

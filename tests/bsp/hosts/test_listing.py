@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bsp.errors import LaunchError
-from bsp.hosts.listing import Host, from_file, from_option, is_here, placed, repeated
+from bsp.hosts.listing import Host, from_file, from_option, from_slurm, is_here, placed, repeated
 
 
 @pytest.mark.parametrize(
@@ -77,6 +77,13 @@ def test_slots_are_told_once(tmp_path: Path) -> None:
 def test_what_is_no_list_of_counts(text: str, said: str) -> None:
     with pytest.raises(LaunchError, match=said):
         repeated(text, 2)
+
+
+def test_the_hosts_of_a_heterogeneous_allocation_must_be_named() -> None:
+    """Under salloc its variables name none without a component; under sbatch, only those of the first."""
+    for more in ({}, {"SLURM_JOB_NODELIST": "h1"}):
+        with pytest.raises(LaunchError, match=r"heterogeneous, of 2 components: .* name the hosts with --hosts"):
+            from_slurm({"SLURM_JOB_ID": "3", "SLURM_HET_SIZE": "2", **more})
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 70)), min_size=1, max_size=6))
