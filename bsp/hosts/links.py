@@ -232,6 +232,8 @@ class Links:
                 link.wrong = f"/dev/shm is full: {shared >> 20} MiB are left, MPI needs {needed}; empty it"
             if link.hello["temporary"] < _LEAST_TEMPORARY:
                 link.wrong = f"/tmp is full: {link.hello['temporary'] >> 10} KiB are left, a job needs 1024; empty it"
+            if not link.hello["addresses"] and len(self._links) > 1:
+                link.wrong = "it has no IPv4 address: the hosts of a job connect to each other by IPv4"
 
     def _give_job(self, environment: Mapping[str, str], program: str | None, with_input: bool) -> None:
         """Tell every host the job's environment, folders and files."""

@@ -198,6 +198,8 @@ def _find_bsprun(settings: dict[str, Any]) -> None:
     """Find the address at which bsprun can be reached from here, and ours on the way there."""
     address, networks = Address(*settings["bsprun"]), settings["networks"]
     reached = reachable(address, networks)
+    if reached is None and not networks:
+        sys.exit("bsprun's host has no IPv4 address: the hosts of a job connect to each other by IPv4")
     if reached is None:
         sys.exit(f"it cannot connect to bsprun's host ({', '.join(networks)}), port {address.port}: a firewall?")
     settings["bsprun"], network = reached

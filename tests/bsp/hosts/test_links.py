@@ -26,6 +26,18 @@ def test_the_last_line_of_a_daemons_traceback_is_told_and_not_what_the_login_say
         assert links.why_lost("h1") == "closed its connection (OSError: [Errno 28] No space left on device)"
 
 
+def test_hosts_without_an_ipv4_address_are_refused_by_that_name(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE) as process:
+        links = Links.__new__(Links)
+        links._names = ["h1", "h2"]
+        links._links = {host: DaemonLink(host, process, tmp_path / host) for host in links._names}
+        for link, addresses in zip(links.all(), ([["eth0", "10.0.0.1", "255.0.0.0"]], []), strict=True):
+            link.hello = {"shared": None, "temporary": 1 << 30, "addresses": addresses}
+        links._greet()
+        said = "it has no IPv4 address: the hosts of a job connect to each other by IPv4"
+        assert [link.wrong for link in links.all()] == ["", said]
+
+
 _TAKES_NO_FILE = """\
 import signal, sys
 from bsp.hosts import daemon, frames
