@@ -58,6 +58,8 @@ def why_not_started(host: str, said: str, status: int | None, otherwise: str) ->
         return f"{python} lacks nonstop-bsp there, or what it needs ({said}): install it there, in the same place"
     if status == 127 or "No such file" in said or "not found" in said:
         return f"there is no {python} there: programs and Python must be installed at the same place on every host"
+    if status == 126:
+        return f"{python} cannot be run there ({said}): is it, and each folder above it, open to you on that host?"
     if "ermission denied" in said:
         return f"ssh is refused ({said}): bsprun needs a login without a password (ssh-copy-id {host})"
     if "Host key verification failed" in said:

@@ -99,6 +99,14 @@ def test_no_python_there(hosts: Cluster, changed: Host) -> None:
     broken(hosts, "must be installed at the same place on every host")
 
 
+def test_a_python_that_may_not_be_run_is_no_matter_of_ssh(hosts: Cluster, changed: Host) -> None:
+    python = Path(sys.executable).resolve()
+    changed.run(
+        ["sh", "-c", f"touch /tmp/closed; chmod 644 /tmp/closed; mount --bind /tmp/closed {python}"], check=True
+    )
+    broken(hosts, f"{sys.executable} cannot be run there (")
+
+
 def test_a_login_that_hangs(hosts: Cluster, changed: Host) -> None:
     changed.run(["sh", "-c", "printf '#!/bin/sh\\nsleep 1000\\n' > /tmp/hang; chmod +x /tmp/hang"], check=True)
     changed.run(["sh", "-c", "mount --bind /tmp/hang /bin/bash"], check=True)
