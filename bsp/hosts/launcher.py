@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from bsp.errors import LaunchError
 from bsp.hosts.listing import is_here, repeated
 
 _SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=8", "-T")
@@ -34,6 +36,15 @@ def reaching(
             f"--cpus-per-task={_cores(environment)}", "--cpu-bind=none", "--export=ALL", *command,
         ]  # fmt: skip
     return [*_SSH, host, shlex.join(("env", f"PYTHONPATH={environment.get('PYTHONPATH', '')}", *command))]
+
+
+@contextlib.contextmanager
+def starting(host: str, command: Sequence[str]) -> Iterator[None]:
+    """Inside, a command from `reaching` is started; raise LaunchError that names the host if there is no such one."""
+    try:
+        yield
+    except OSError as wrong:
+        raise LaunchError(f"host {host}: '{command[0]}' cannot be started here: {wrong.strerror}") from None
 
 
 def wrong_reach(by: str) -> str:

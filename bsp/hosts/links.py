@@ -31,7 +31,7 @@ from bsp.errors import LaunchError
 from bsp.host import die_with_parent
 from bsp.hosts.daemon import NAMES_OF_A_HOST, PREFIXES_OF_A_HOST
 from bsp.hosts.frames import Message, Reader, head, opening
-from bsp.hosts.launcher import reaching, why_not_started
+from bsp.hosts.launcher import reaching, starting, why_not_started
 from bsp.hosts.lifeline import Ending, LastMoments, end_of
 from bsp.hosts.processes import GRACE
 from bsp.hosts.remote_shell import VARIABLE
@@ -178,10 +178,11 @@ class Links:
 
     def _start(self, host: str, reach: str | None) -> None:
         complaints = Path(self._folder, f"complaints-{len(self._links)}")
-        with open(complaints, "wb") as errors:
+        command = reaching(host, reach)
+        with open(complaints, "wb") as errors, starting(host, command):
             # in a session of its own: a Ctrl-C is bsprun's to handle
             process = subprocess.Popen(
-                reaching(host, reach), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
                 preexec_fn=die_with_parent, start_new_session=True,
             )  # fmt: skip
         link = self._links[host] = DaemonLink(host, process, complaints)

@@ -36,7 +36,7 @@ from bsp.faults.protocol.messages import Orders, Token
 from bsp.host import die_with_parent
 from bsp.hosts.build import Build
 from bsp.hosts.daemon import NAMES_OF_A_HOST, PREFIXES_OF_A_HOST
-from bsp.hosts.launcher import reaching, why_not_started
+from bsp.hosts.launcher import reaching, starting, why_not_started
 from bsp.hosts.listing import Host, is_here
 from bsp.hosts.processes import GRACE, kill_session
 
@@ -230,7 +230,9 @@ class Crew:
             facts = self.facts(position)
             machine = repr((facts["name"], facts["addresses"]))
             if names.setdefault(machine, host.name) != host.name:
-                found.append(f"host {host.name} is {names[machine]} under another name; give it once, with all its slots")
+                found.append(
+                    f"host {host.name} is {names[machine]} under another name; give it once, with all its slots"
+                )
         return found
 
     def _start_keeper(self, position: int) -> HostLink:
@@ -240,12 +242,13 @@ class Crew:
         command = keeper_command(host.name, self._program, self._reach, self._local)
         # a keeper outlives bsprun: one here, and one whose srun lives on, for with srun Slurm ends what it has started
         outlives = self._orphan > 0 and (here or command[0] == "srun")
-        process = subprocess.Popen(
-            command,
-            env=self._environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE,
-            stdout=None if here else subprocess.DEVNULL, start_new_session=True,
-            preexec_fn=None if outlives else die_with_parent,
-        )  # fmt: skip
+        with starting(host.name, command):
+            process = subprocess.Popen(
+                command,
+                env=self._environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+                stdout=None if here else subprocess.DEVNULL, start_new_session=True,
+                preexec_fn=None if outlives else die_with_parent,
+            )  # fmt: skip
         link = self._keepers[number] = self._at[position] = HostLink(number, position, host, process, here)
         settings = self._keepers_settings(number) | {"here": here, "joins": False}
         assert process.stdin is not None and process.stderr is not None

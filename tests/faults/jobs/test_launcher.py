@@ -192,6 +192,15 @@ def test_a_host_under_two_names_is_refused_because_clones_would_be_lost_together
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"bsprun: error: {said}\n")
 
 
+@pytest.mark.parametrize("clones", [[], ["--clones", "2"]])
+def test_a_way_to_hosts_that_is_no_command_is_named_with_the_host(tmp_path: Path, clones: list[str]) -> None:
+    (tmp_path / "program.py").touch()
+    words = ["-p", "2", *clones, "--hosts", "a:4", "--reach", "no-such-shell {host}", str(tmp_path / "program.py")]
+    done = subprocess.run([BSPRUN, *words], capture_output=True, text=True, check=False)
+    said = "bsprun: error: host a: 'no-such-shell' cannot be started here: No such file or directory"
+    assert (done.returncode, done.stdout, done.stderr.splitlines()[-1]) == (2, "", said)
+
+
 def test_who_stops_bsprun_for_long_is_told_what_became_of_the_job(tmp_path: Path) -> None:
     with running(tmp_path, "--clones 2 --orphan-limit 0", 100_000) as job:
         wait_for(tmp_path, "started", job)
