@@ -11,7 +11,8 @@ import numpy as np
 from bsp.verify.polynomials import unknowns
 
 Shape = tuple[str | int, ...]  # of an argument: names of sizes, and numbers
-_LARGE = 2**20  # below which random values are, so that sums of products of a few stay exact
+_LARGE = 2**20  # of random values, so that sums of products of a few stay exact
+_SMALL = 2  # of random values that repeat
 
 
 class Case(NamedTuple):
@@ -50,14 +51,18 @@ def symbolic(shapes: Sequence[Shape], case: Case) -> list[Any]:
 
 
 def numeric(shapes: Sequence[Shape], case: Case, count: int, seed: int) -> Iterator[list[Any]]:
-    """Yield inputs of integers: first the numbers from 1 on, so that each element is another, then random ones."""
+    """Yield inputs of integers: the numbers from 1 on, so that each element is another; then random ones.
+
+    Of these the second, fourth, ... are between -2 and 2, so that some are equal or 0.
+    """
     for k in range(count):
         rng = np.random.default_rng([seed, k, case.nprocs, *case.sizes.values()])
         found, first = [], 1
         for shape in shapes:
             full = shape_of(shape, case.sizes)
             size = int(np.prod(full))
-            values = np.arange(first, first + size) if not k else rng.integers(-_LARGE, _LARGE, size)
+            most = _LARGE if k % 2 else _SMALL
+            values = rng.integers(-most, most + 1, size) if k else np.arange(first, first + size)
             found.append(values.reshape(full))
             first += size
         yield found

@@ -7,12 +7,15 @@ it again, in whatever order the processes come.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable
 from numbers import Complex
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from bsp.verify.polynomials import NeedsValue
 
 _COMPLEX = (complex, np.complexfloating)
 
@@ -75,7 +78,7 @@ class Everywhere(Distribution):
 
     def take(self, whole: ArrayLike, pid: int, nprocs: int) -> Any:
         """Return a copy of the whole."""
-        return whole.copy() if isinstance(whole, np.ndarray) else whole
+        return whole.copy() if isinstance(whole, np.ndarray) else copy.deepcopy(whole)
 
     def put(self, whole: np.ndarray, part: ArrayLike, pid: int, nprocs: int) -> None:
         """Write the whole; processes with other values write over it, which is seen as a difference."""
@@ -133,9 +136,15 @@ def plain(value: Any) -> Any:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Return whether two elements are equal.  NaN equals NaN; complex numbers are compared part by part."""
-    if a == b:
-        return True
+    """Return whether two elements are equal, polynomials for all values.
+
+    NaN equals NaN; complex numbers are compared part by part.
+    """
+    try:
+        if a == b:
+            return True
+    except NeedsValue:  # polynomials that are equal for some values at most
+        return False
     if isinstance(a, _COMPLEX) or isinstance(b, _COMPLEX):
         return isinstance(a, Complex) and isinstance(b, Complex) and bool(same(a.real, b.real) and same(a.imag, b.imag))
     return bool(a != a and b != b)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import signal
 import threading
@@ -94,7 +95,7 @@ def equivalent(
     orders : in so many other orders of turns each case is run, too: the reverse of pids, then random ones.
     supersteps, seconds : what a run may take before it counts as one that does not end.
     Inputs are unknowns first, which proves a case for all values (see `polynomials`).  Where the program needs numbers,
-    they are integers: distinct ones, then random ones.
+    they are integers: distinct ones, random ones, and small random ones, of which some are equal.
     One order of turns stands for all where processes share nothing (Xu, section 4.3), which the other orders test.
     Where several processes put to, or send to, one, the sources are also applied in other orders: a program that needs
     that of D1 and D2 is told from others (`ordered`), and holds.
@@ -234,7 +235,7 @@ class _Check:
         """
         unknown = _unknown(inputs)
         try:
-            wanted = self.specification(*[each.copy() for each in inputs])
+            wanted = self.specification(*copy.deepcopy(inputs))
         except Exception as error:
             if unknown:
                 raise _Undecided(f"{_name(self.specification)} needs numbers: {error}") from None
@@ -289,7 +290,7 @@ class _Check:
                 for simple in (0, 1):
                     if runs >= _SHRUNK or inputs[k][at] == simple:
                         break
-                    trial = [one.copy() if isinstance(one, np.ndarray) else one for one in inputs]
+                    trial = copy.deepcopy(inputs)
                     trial[k][at] = simple
                     runs += 1
                     found = self._wrong(case, trial, Reordering(self.orders[named]) if named else None)

@@ -8,7 +8,7 @@ A comparison of unknowns, or any function that is no polynomial, raises `NeedsVa
 from __future__ import annotations
 
 from fractions import Fraction
-from numbers import Rational
+from numbers import Number, Rational
 from typing import Any
 
 import numpy as np
@@ -102,12 +102,21 @@ class Polynomial:
         return self
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both are the same polynomial; with a number whether it is that constant."""
+        """Return whether both are equal: for all values of the unknowns, or for none; else raise NeedsValue."""
+        if not isinstance(other, (Polynomial, Number, np.bool_)):
+            return NotImplemented
         right = self._of(other)
-        return right is not None and self._terms == right._terms
+        rest = self if right is None else self - right  # None: of a float, or a truth value
+        if any(rest._terms):
+            raise NeedsValue(f"the program decides by whether {self} == {other}")
+        value = rest._terms.get((), 0)
+        return bool(value == other) if right is None else not value
 
     def __hash__(self) -> int:
-        return hash(frozenset(self._terms.items()))
+        """Return the hash of a constant; NeedsValue for others, since sets and keys compare values."""
+        if any(self._terms):
+            raise NeedsValue(f"the program decides by the value of {self}")
+        return hash(self._terms.get((), 0))
 
     def _undecided(self, *_: Any) -> Any:
         raise NeedsValue(f"the program decides by the value of {self}")
@@ -115,9 +124,9 @@ class Polynomial:
     __lt__ = __le__ = __gt__ = __ge__ = __float__ = __int__ = __index__ = __abs__ = __floordiv__ = __mod__ = _undecided
 
     def __bool__(self) -> bool:
-        if not self._terms or set(self._terms) == {()}:
-            return bool(self._terms)
-        raise NeedsValue(f"the program decides by the value of {self}")
+        if any(self._terms):
+            raise NeedsValue(f"the program decides by the value of {self}")
+        return bool(self._terms)
 
     def __repr__(self) -> str:
         def written(monomial: _Monomial, factor: Any) -> str:
