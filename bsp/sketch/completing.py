@@ -268,7 +268,8 @@ class _Completing:
 
 
 def _value(code: Callable[..., Any], operands: Any) -> Any:
+    """Return the value of an expression, or the type of the exception that it raises."""
     try:
         return code(*operands)
-    except ArithmeticError:
-        return None
+    except Exception as error:  # noqa: BLE001 - the candidate that raises it is refuted, and those like it
+        return type(error)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 import inspect
 import itertools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bsp.sketch import holes
@@ -46,7 +47,7 @@ def sketched(function: Callable[..., Any], times: int) -> NumberedSketch:
     """Return the sketch of a function; each `for _ in repeat(n)` is carried out `times` times."""
     tree = definition_of(function)
     tree.decorator_list = []
-    space = dict(getattr(function, "__globals__", {})) | dict(inspect.getclosurevars(function).nonlocals)
+    space = _space(function)
     preparing = _Preparing(space, times)
     prepared = preparing.visit(tree)
     assert isinstance(prepared, ast.FunctionDef)
@@ -55,11 +56,47 @@ def sketched(function: Callable[..., Any], times: int) -> NumberedSketch:
 
 def most_times(function: Callable[..., Any]) -> int:
     """Return the largest number of times of the function's `repeat`; 0 if it has none."""
+    tree = definition_of(function)
+    space = _space(function)
     found = [0]
-    for node in ast.walk(definition_of(function)):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "repeat":
-            found.append(int(ast.literal_eval(node.args[0])))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _meant(node.func, space) is holes.repeat:
+            found.append(_constant(_given(node, holes.repeat)[0], space))
     return max(found)
+
+
+def _space(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the names that a function can see."""
+    return dict(getattr(function, "__globals__", {})) | dict(inspect.getclosurevars(function).nonlocals)
+
+
+def _meant(node: ast.expr, space: Mapping[str, Any]) -> Any:
+    """Return the object that a name, or module.name, stands for."""
+    if isinstance(node, ast.Name):
+        return space.get(node.id)
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return getattr(space.get(node.value.id), node.attr, None)
+    return None
+
+
+def _given(node: ast.Call, function: Callable[..., Any]) -> tuple[ast.expr, ...]:
+    """Return the arguments of a call, named ones too, in the order of the function's parameters."""
+    try:
+        return (
+            inspect.signature(function).bind(*node.args, **{str(each.arg): each.value for each in node.keywords}).args
+        )
+    except TypeError as wrong:
+        raise TypeError(f"{ast.unparse(node)}: {wrong}") from None
+
+
+def _constant(node: ast.expr, space: Mapping[str, Any]) -> Any:
+    """Return the value of an expression of constants and of names outside of the sketch."""
+    try:
+        return eval(compile(ast.Expression(node), "<hole>", "eval"), dict(space))
+    except NameError as wrong:
+        raise ValueError(
+            f"{ast.unparse(node)}: {wrong} outside of the sketch; holes are opened before it runs"
+        ) from None
 
 
 class _Preparing(ast.NodeTransformer):
@@ -70,18 +107,10 @@ class _Preparing(ast.NodeTransformer):
         self.openings: list[OpenHole] = []
         self._inside: list[str] = []  # generators under expansion
 
-    def _meant(self, node: ast.expr) -> Any:
-        """Return the object that a name, or module.name, stands for."""
-        if isinstance(node, ast.Name):
-            return self.space.get(node.id)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            return getattr(self.space.get(node.value.id), node.attr, None)
-        return None
-
     def visit_For(self, node: ast.For) -> Any:
         """Unroll a loop over `repeat`."""
         called = node.iter
-        if isinstance(called, ast.Call) and self._meant(called.func) is holes.repeat:
+        if isinstance(called, ast.Call) and _meant(called.func, self.space) is holes.repeat:
             body: list[ast.stmt] = []
             for _ in range(self.times):
                 body += [self.visit(copy.deepcopy(each)) for each in node.body]
@@ -90,16 +119,16 @@ class _Preparing(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> Any:
         """Give a hole its number; put the expression of a generator in its place."""
-        meant = self._meant(node.func)
+        meant = _meant(node.func, self.space)
         if meant is holes.hole:
-            values = eval(compile(ast.Expression(node.args[0]), "<hole>", "eval"), dict(self.space))
+            values = _constant(_given(node, holes.hole)[0], self.space)
             if not isinstance(values, Collection) or not values:
                 raise ValueError(f"{ast.unparse(node)}: a hole has values to choose from, such as hole(range(3))")
             return self._opened(OpenHole("hole", [ast.Constant(value) for value in values]))
         if meant is holes.choose:
             return self._chosen(node.args)
         if meant is holes.expr:
-            return self._expression(*node.args)
+            return self._expression(*_given(node, holes.expr))
         if getattr(meant, "__bsp_generator__", False):
             return self.visit(self._expanded(meant, node))
         return self.generic_visit(node)
@@ -131,10 +160,10 @@ class _Preparing(ast.NodeTransformer):
     def _expression(self, operands: ast.expr, operators: ast.expr, depth: ast.expr | None = None) -> ast.Call:
         if not isinstance(operands, (ast.Tuple, ast.List)):
             raise SyntaxError("expr: the operands are a tuple in the sketch's text")
-        given = tuple(operands.elts)
+        given = tuple(self.visit(copy.deepcopy(each)) for each in operands.elts)
         names = [ast.Name(f"a{k}", ast.Load()) for k in range(len(given))]
-        deep = 1 if depth is None else int(ast.literal_eval(depth))
-        signs = str(ast.literal_eval(operators))
+        deep = 1 if depth is None else int(_constant(depth, self.space))
+        signs = str(_constant(operators, self.space))
         if wrong := [sign for sign in signs if sign not in _SIGNS]:
             raise ValueError(f"expr: no operator {wrong[0]!r}; there are {' '.join(_SIGNS)}")
         shapes = list(_expressions(names, signs, deep))
@@ -234,27 +263,16 @@ class _Filling(ast.NodeTransformer):
 
 
 class _Folding(ast.NodeTransformer):
-    """Evaluate what is constant, and leave out zeros and ones: partial evaluation."""
+    """Evaluate operations of two integers.  Whether x + 0, x * 1 or x // 1 is x depends on the type of x."""
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
         """Fold an operation."""
         self.generic_visit(node)
-        left, right = (each.value if isinstance(each, ast.Constant) else None for each in (node.left, node.right))
-        if isinstance(left, int) and isinstance(right, int):
-            try:
+        if all(isinstance(each, ast.Constant) and type(each.value) is int for each in (node.left, node.right)):
+            with contextlib.suppress(ArithmeticError, ValueError):
                 return ast.Constant(
                     eval(compile(ast.fix_missing_locations(ast.Expression(node)), "<fold>", "eval"), {})
                 )
-            except ZeroDivisionError:
-                return node
-        if isinstance(node.op, ast.Add) and 0 in (left, right):
-            return node.right if left == 0 else node.left
-        if isinstance(node.op, ast.Mult) and 1 in (left, right):
-            return node.right if left == 1 else node.left
-        if isinstance(node.op, ast.Mult) and 0 in (left, right):
-            return ast.Constant(0)
-        if (isinstance(node.op, ast.Sub) and right == 0) or (isinstance(node.op, ast.FloorDiv) and right == 1):
-            return node.left
         return node
 
 

@@ -82,6 +82,82 @@ def test_constants_are_found_and_folded() -> None:
     assert "candidates" in str(found)
 
 
+def without_items(x: Any) -> Any:
+    return len([0] * hole(range(3))) + x
+
+
+def of_a_copy(x: Any) -> Any:
+    y = x + 0
+    y += hole(range(4))
+    return y - x
+
+
+def counted(x: Any) -> Any:
+    return (x > 1) * 1 + ((x > 0) + hole(range(2)))
+
+
+def rounded(x: Any) -> Any:
+    return expr((x, 1), "/")
+
+
+@pytest.mark.parametrize(
+    ("program", "specification", "value"),
+    [
+        (without_items, lambda x: x, 5),
+        (of_a_copy, lambda x: np.full(len(x), 2), np.arange(3)),
+        (counted, lambda x: (x > 1) * 1 + (x > 0), np.arange(4)),
+        (rounded, np.floor, 2.5),
+    ],
+)
+def test_the_source_of_a_completion_computes_what_was_checked(program: Any, specification: Any, value: Any) -> None:
+    found = sketch.complete(program, specification, inputs=[(value,)])
+    wanted = specification(value)
+    np.testing.assert_array_equal(found.function(value), wanted, strict=not np.isscalar(wanted))
+
+
+def test_expressions_that_raise_are_refuted() -> None:
+    def added(before: Any, x: Any) -> Any:
+        return choose(x, expr((before, x), "+-"), x if before is None else expr((before, x), "+-"))
+
+    found = sketch.complete(added, lambda before, x: x - (before or 0), inputs=[(None, 3), (1, 5)])
+    assert found.source.endswith("return x if before is None else x - before")
+
+
+SIGNS, DEEP, MOST = "+*", 2, 3
+
+
+def test_arguments_of_holes_may_be_named_and_constants_of_the_module() -> None:
+    def program(x: Any) -> Any:
+        for _ in repeat(most=MOST):
+            x = expr((x, hole(values=range(3))), operators=SIGNS, depth=DEEP)
+        return np.repeat(x, 2).sum()  # no `repeat` of a sketch
+
+    found = sketch.complete(program, lambda x: 2 * (x * x + x), inputs=[(k,) for k in range(4)])
+    assert found.function(5) == 60
+
+
+def test_operands_may_have_holes() -> None:
+    def program(x: Any, y: Any) -> Any:
+        return expr((x + hole(range(4)), choose(x, y)), "*")
+
+    found = sketch.complete(program, lambda x, y: (x + 3) * y, inputs=itertools.product(range(3), repeat=2))
+    assert found.source.endswith("return (x + 3) * y")
+
+
+def test_a_hole_that_depends_on_what_the_sketch_computes_is_named() -> None:
+    def program(x: Any) -> Any:
+        return x + hole(range(x))
+
+    with pytest.raises(ValueError, match=r"^range\(x\): name 'x' is not defined outside of the sketch"):
+        sketch.complete(program, lambda x: x, inputs=[(1,)])
+
+    def without(x: Any) -> Any:
+        return x + hole()  # type: ignore[call-arg]
+
+    with pytest.raises(TypeError, match=r"^hole\(\): missing a required argument: 'values'"):
+        sketch.complete(without, lambda x: x, inputs=[(1,)])
+
+
 def plane(x: Any, y: Any) -> Any:
     return hole(range(-9, 10)) * x + hole(range(-9, 10)) * y + hole(range(-9, 10))
 
