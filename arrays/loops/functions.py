@@ -12,7 +12,7 @@ import operator
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import CellType, CodeType, FunctionType, MappingProxyType, MethodType
+from types import CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -254,7 +254,8 @@ class Parallel:
     def _outside(self) -> dict[str, Any]:
         """Return the values of the names that the function takes from outside of it, but for the builtins."""
         function, found = self.function, {}
-        for name in names_in(self._tree) & function.__globals__.keys():
+        own = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
+        for name in (names_in(self._tree) & function.__globals__.keys()) - own:
             found[name] = function.__globals__[name]
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             with contextlib.suppress(ValueError):  # it is not set yet
@@ -280,10 +281,19 @@ class Parallel:
         ours = {key: ba.asarray(each) for key, each in theirs.items()}
         ours_or = lambda each: ours.get(id(each), each)  # noqa: E731
         before = {key: node_of(array) for key, array in ours.items()}
-        result = self._made(ba)(*map(ours_or, args), **{name: ours_or(each) for name, each in kwargs.items()})
-        for key, array in ours.items():
-            if node_of(array) is not before[key]:  # an assignment gives an array another node
-                theirs[key][...] = array.compute()
+
+        def written_back() -> None:
+            for key, array in ours.items():
+                if node_of(array) is not before[key]:  # an assignment gives an array another node
+                    theirs[key][...] = array.compute()
+
+        try:
+            result = self._made(ba)(*map(ours_or, args), **{name: ours_or(each) for name, each in kwargs.items()})
+        except Exception:  # what was written before it is seen where it is caught
+            with contextlib.suppress(Exception):
+                written_back()
+            raise
+        written_back()
         distributed = any(isinstance(each, Array) for each in (*args, *kwargs.values()))
         return result if distributed or not theirs else _plain(result, {id(ours[key]): theirs[key] for key in ours})
 
@@ -364,14 +374,21 @@ def _plain(result: Any, theirs: Mapping[int, np.ndarray]) -> Any:
     return result
 
 
-def _inside(values: Iterable[Any]) -> Iterator[Any]:
-    """Yield values, and those inside of lists, tuples and dictionaries."""
+def _inside(values: Iterable[Any], objects: bool = True, seen: set[int] | None = None) -> Iterator[Any]:
+    """Yield values, those inside of lists, tuples and dictionaries, and the attributes of objects.
+
+    objects : whether to look into objects; what is found there is not looked into for others.
+    seen : containers that have been looked into, by id, since one may hold itself.
+    """
+    seen = set() if seen is None else seen
     for each in values:
         yield each
-        if isinstance(each, (list, tuple)):
-            yield from _inside(each)
-        elif isinstance(each, dict):
-            yield from _inside(each.values())
+        if isinstance(each, (list, tuple, dict)):
+            if id(each) not in seen:
+                seen.add(id(each))
+                yield from _inside(each.values() if isinstance(each, dict) else each, objects, seen)
+        elif objects and not isinstance(each, (ModuleType, type)):
+            yield from _inside(getattr(each, "__dict__", {}).values(), False, seen)
 
 
 def _leaves(value: Any) -> list[Any]:
@@ -465,5 +482,7 @@ def parallel(function: Callable[..., Any]) -> Parallel:
     function : of NumPy arrays and numbers, from a file or a notebook.  Loops over range() whose iterations do not
         depend on each other become slices, sums and contractions; `explain()` names what keeps a loop as it is.
         What stays is run by every process alike.
+    A NumPy array that the function writes is changed in the caller, as NumPy changes it, also if the function raises.
+    A part of it that the function returns is a copy, not a view.
     """
     return Parallel(function)

@@ -99,6 +99,60 @@ def test_an_argument_that_is_also_reached_by_another_name_is_one_array(monkeypat
     assert beside_a_variable(x[::-1]) == 8
 
 
+class Body:
+    """An object whose attributes are arrays."""
+
+    def __init__(self) -> None:
+        self.x, self.parts = np.arange(6.0), [np.arange(6.0)]
+        self.names = {"x": self.x}
+        self.names["names"] = self.names  # type: ignore[assignment]
+
+    @parallel
+    def moved(self, x: Any) -> float:
+        """Write an argument that may be an attribute."""
+        for i in range(6):
+            x[i] = 7
+        return float(self.x[2] + self.parts[0][2])
+
+
+def test_an_argument_that_is_an_attribute_of_another_is_one_array() -> None:
+    for x, wanted in ((lambda body: body.x, 9), (lambda body: body.parts[0], 9), (lambda body: np.arange(6.0), 4)):
+        body = Body()
+        assert body.moved(x(body)) == wanted
+
+
+def test_a_global_by_the_name_of_a_parameter_is_another_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "dealt", np.arange(6.0))
+
+    @parallel
+    def is_dealt(dealt: Any) -> bool:
+        return isinstance(dealt, ba.Array)
+
+    assert is_dealt(globals()["dealt"])
+
+
+@parallel
+def stopped(x: Any, y: Any) -> None:
+    """Write an argument, and raise an exception."""
+    for i in range(6):
+        x[i] = 7
+    if x.sum() > 0:
+        raise ValueError("x is written")
+    for i in range(6):
+        y[i] = 7
+
+
+@pytest.mark.parametrize("p", [1, 3])
+def test_what_is_written_before_an_exception_is_seen_where_it_is_caught(p: int) -> None:
+    def main(proc: bsp.Process) -> list[list[float]]:
+        x, y = np.arange(6.0), np.arange(6.0)
+        with pytest.raises(ValueError, match="x is written"):
+            stopped(x, y)
+        return [x.tolist(), y.tolist()]
+
+    assert bsp.run(main, nprocs=p) == [[[7.0] * 6, [*range(6)]]] * p
+
+
 @parallel
 def doubled(x: Any, how: type) -> Any:
     """Return arrays and numbers in a container."""
