@@ -48,11 +48,12 @@ def complete(
     tuples.
     """
     began, tried = time.perf_counter(), 0
+    every = None if inputs is None else list(inputs)  # each number of repetitions is checked on them
     check: _Plain | _Parallel
     refused = ""
     for times in range(most_times(sketch) + 1) if most_times(sketch) else [0]:
         found = sketched(sketch, times)
-        check = _Plain(specification, inputs) if inputs is not None else _Parallel(specification, options)
+        check = _Plain(specification, every) if every is not None else _Parallel(specification, options)
         search = _Completing(found, check, most - tried)
         chosen = search.run()
         tried += search.tried

@@ -7,6 +7,7 @@ leads both to the same plain values, and boxing and unboxing lose nothing, no se
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -26,7 +27,7 @@ def refines(
     """Check that each public method of `ours` does what that of `twin` does; return the number of calls compared.
 
     box : makes an object of each class of a state.  unbox : the plain values of an object of each class.
-    states : the states to start from.
+    states : the states to start from; each object is boxed from a copy of its own, and each call has its own arguments.
     calls : the arguments to call each method with, by name; by default all public methods that take no arguments.
     invariant : of objects of `ours`.
     same : whether two plain values are the same; by default as NumPy compares arrays, exactly.
@@ -37,11 +38,12 @@ def refines(
     methods = dict(calls) if calls is not None else {name: [()] for name in _without_arguments(twin)}
     compared = 0
     for state in states:
-        _kept(ours, box[0](state), unbox[0], invariant, state, "box", (), equal, unbox[1](box[1](state)))
+        one, other = (each(copy.deepcopy(state)) for each in box)
+        _kept(ours, one, unbox[0], invariant, state, "box", (), equal, unbox[1](other))
         for name, every in methods.items():
             for args in every:
-                objects = box[0](state), box[1](state)
-                results = [_called(one, name, args) for one in objects]
+                objects = [each(copy.deepcopy(state)) for each in box]
+                results = [_called(one, name, copy.deepcopy(args)) for one in objects]
                 where = f"{ours.__name__}.{name}{args!r} from the state {state!r}"
                 mine, theirs = (_plain(result, unbox, k) for k, result in enumerate(results))
                 if not equal(mine, theirs):

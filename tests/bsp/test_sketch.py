@@ -212,7 +212,7 @@ def test_the_least_number_of_repetitions() -> None:
             total = choose(total * x, total + x)
         return total
 
-    found = sketch.complete(power, lambda x: x**3, inputs=[(k,) for k in range(1, 5)])
+    found = sketch.complete(power, lambda x: x**3, inputs=((k,) for k in range(1, 5)))
     assert found.source.count("total = total") == 3
 
 

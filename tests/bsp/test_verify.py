@@ -569,6 +569,33 @@ def test_a_refinement_that_compares_nothing_is_refused(without: dict[str, Any]) 
         verify.refines(Pair, Plain, **both, **without)
 
 
+class Stack:
+    """A stack that keeps the list that it is given."""
+
+    def __init__(self, items: list[int]) -> None:
+        self.items = items
+
+    def push(self, values: list[int]) -> None:
+        while values:
+            self.items.append(values.pop(0))
+
+    def clear(self) -> None:
+        self.items.clear()
+
+
+class Unclear(Stack):
+    def clear(self) -> None:
+        """Do nothing, by mistake."""
+
+
+def test_objects_that_keep_their_state_do_not_share_it() -> None:
+    kept: Any = {"unbox": (lambda stack: stack.items,) * 2, "states": [[], [1], [1, 2]]}
+    calls: Any = {"push": [([3, 4],)], "clear": [()]}
+    assert verify.refines(Stack, Stack, box=(Stack, Stack), calls=calls, **kept) == 6
+    with pytest.raises(verify.Counterexample, match=r"Unclear.clear\(\) from the state \[1\] leaves \[1\], but"):
+        verify.refines(Unclear, Stack, box=(Unclear, Stack), calls=calls, **kept)
+
+
 def test_the_packages_of_the_thesis() -> None:
     assert refined(Pair) == 25 * 4
     with pytest.raises(verify.Counterexample, match=r"Forgetful.product\(0,\) from the state .* breaks the invariant"):
