@@ -18,6 +18,7 @@ from bsp.runner import blas_limit, run_here
 from bsp.transport.base import Solo
 from bsp.verify.cases import Case, Shape, numeric, ordered, symbolic
 from bsp.verify.distributions import Blocks, Distribution, NoAxis, Unlawful, collected, differences, lawful, plain
+from bsp.verify.polynomials import NeedsValue
 
 SIZES = range(7)  # of each name, unless the caller gives others
 NPROCS = (1, 2, 3, 4)
@@ -233,7 +234,7 @@ class _Check:
 
         order : of turns and arrivals; None: that of pids.
         """
-        unknown = _unknown(inputs)
+        unknown, raised = _unknown(inputs), NeedsValue.raised
         try:
             wanted = self.specification(*copy.deepcopy(inputs))
         except Exception as error:
@@ -258,6 +259,8 @@ class _Check:
             if unknown and not isinstance(error, NotEnding):
                 raise _Undecided(f"{_name(self.program)} needs numbers: {_first_line(error)}") from None
             return f"it raises {type(error).__name__}: {_first_line(error)}", error, wanted
+        if unknown and NeedsValue.raised > raised:  # what it did then is no evidence of what it does with numbers
+            raise _Undecided("it decides by values, and catches the exception that an unknown raises")
         try:
             found = collected(self.collect, returned, wanted)
         except Unlawful as wrong:

@@ -17,7 +17,16 @@ _Monomial = tuple[tuple[str, int], ...]  # unknowns and their powers, by name
 
 
 class NeedsValue(TypeError):
-    """The program needs a number where it has an unknown: it decides by it, or computes what is no polynomial."""
+    """The program needs a number where it has an unknown: it decides by it, or computes what is no polynomial.
+
+    raised : how many there have been, by which one that a program catches is found.
+    """
+
+    raised = 0
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        NeedsValue.raised += 1
 
 
 class Polynomial:

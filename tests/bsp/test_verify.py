@@ -484,6 +484,18 @@ def test_a_program_that_decides_by_equal_values_is_not_proven() -> None:
     assert "decides by whether x[0] == 7" in str(found)
 
 
+def with_a_way_out(proc: bsp.Process, x: Any) -> Any:
+    try:
+        return np.where(x < 3, x, 0)
+    except TypeError:
+        return x
+
+
+def test_an_exception_of_an_unknown_that_the_program_catches_proves_nothing() -> None:
+    with pytest.raises(verify.Counterexample, match="is not <lambda> for n = 3, p = 1"):
+        verify.equivalent(with_a_way_out, lambda x: x, sizes=[0, 3])
+
+
 def test_equal_values_are_tried() -> None:
     with pytest.raises(verify.Counterexample) as caught:
         verify.equivalent(without_repetitions, lambda x: x, nprocs=[1])
