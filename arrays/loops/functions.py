@@ -360,12 +360,15 @@ def _readable(tree: ast.AST) -> str:
 
 
 def _plain(result: Any, theirs: Mapping[int, np.ndarray]) -> Any:
-    """Return a result with NumPy's arrays in place of distributed ones; the caller's own, if it is one of them."""
+    """Return a result with NumPy's arrays, which can be written, in place of distributed ones.
+
+    theirs : the caller's own arrays, which take the place of what they became.
+    """
     if isinstance(result, Array):
         if id(result) in theirs:
             return theirs[id(result)]
         values = result.compute()
-        return values if values.ndim else values[()]
+        return values.copy() if values.ndim else values[()]
     if type(result) is dict:
         return {key: _plain(each, theirs) for key, each in result.items()}
     if isinstance(result, (tuple, list)):

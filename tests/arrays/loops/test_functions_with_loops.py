@@ -99,6 +99,26 @@ def test_an_argument_that_is_also_reached_by_another_name_is_one_array(monkeypat
     assert beside_a_variable(x[::-1]) == 8
 
 
+@parallel
+def twice(x: Any) -> Any:
+    """Return a new array."""
+    y = np.zeros(3)
+    for i in range(3):
+        y[i] = 2 * x[i]
+    return y
+
+
+@pytest.mark.parametrize("p", [1, 3])
+def test_an_array_that_is_returned_can_be_written_and_is_the_processs_own(p: int) -> None:
+    def main(proc: bsp.Process) -> list[float]:
+        x = np.arange(3.0)
+        y = twice(x)
+        y += proc.pid
+        return list(y)
+
+    assert bsp.run(main, nprocs=p) == [[pid, 2 + pid, 4 + pid] for pid in range(p)]
+
+
 class Body:
     """An object whose attributes are arrays."""
 
