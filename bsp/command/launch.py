@@ -123,8 +123,9 @@ class Launch:
             if hasattr(os, "geteuid") and os.geteuid() == 0:
                 extra |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
             if self.local:
-                # shared memory only: without them Open MPI spends a second looking for networks
-                for name, value in (("OMPI_MCA_pml", "ob1"), ("OMPI_MCA_btl", "self,sm")):
+                # shared memory only: without them Open MPI spends a second looking for networks; "vader" is the name
+                # of shared memory in Open MPI 3 and 4, which refuse to start with "sm", and another name for it in 5
+                for name, value in (("OMPI_MCA_pml", "ob1"), ("OMPI_MCA_btl", "self,vader")):
                     extra[name] = os.environ.get(name, value)
         return extra
 
