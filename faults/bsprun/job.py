@@ -209,7 +209,7 @@ class Job:
                 try:
                     self._claim = claim(Path(self.checkpoints))
                 except CheckpointError as wrong:
-                    if predecessor is None:  # else it is that one's, and it ends (--takeover)
+                    if predecessor is None or not predecessor.runs():  # else it is that one's, and it ends (--takeover)
                         raise LaunchError(f"{asked.option} {self.checkpoints}: {wrong}") from None
                 tempfile.TemporaryFile(dir=self.checkpoints).close()
         self.name = fresh_name(launch.asked) if predecessor is None else predecessor.name

@@ -117,6 +117,13 @@ def known() -> list[JobFile]:
     return []
 
 
+def waiting(checkpoints: str) -> list[JobFile]:
+    """Return the user's jobs that wait for another bsprun and have this folder of checkpoints."""
+    there = os.path.realpath(checkpoints)
+    own = ((each, each.asked.get("checkpoint")) for each in known() if not each.runs())
+    return [each for each, folder in own if folder and os.path.realpath(os.path.join(each.folder, folder)) == there]
+
+
 def of(name: str) -> JobFile:
     """Return the file of a job by its name or its path.  Raises LaunchError if there is none, or others may read it."""
     if os.sep in name or name.endswith(".json"):

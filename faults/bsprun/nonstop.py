@@ -24,7 +24,7 @@ from bsp.faults.bsprun.crew import Crew, keeper_command
 from bsp.faults.bsprun.homes import Homes
 from bsp.faults.bsprun.incarnation import Estate, Incarnation, NotStarted
 from bsp.faults.bsprun.job import OVERTHROWN, Job, Resilience, identity, key_of, last_checkpoint, placed
-from bsp.faults.bsprun.job_file import JobFile
+from bsp.faults.bsprun.job_file import JobFile, waiting
 from bsp.faults.carrier.job_key import from_secret
 from bsp.faults.checkpoints.folder import Checkpoint
 from bsp.faults.checkpoints.key import VARIABLE
@@ -40,6 +40,11 @@ def run(launch: Launch, asked: Resilience) -> int:
     """Run the whole job; return its exit status."""
     homes = _homes(launch, asked)
     job = Job(launch, asked)
+    for other in waiting(job.checkpoints) if asked.resume is not None else []:
+        job.say(
+            f"warning: --resume {asked.resume}: job {other.name}, which wrote these checkpoints, still waits; "
+            f"to go on with it instead, without a lost round, interrupt this one: bsprun --attach {other.name}"
+        )
     crew = Crew(
         homes.hosts, launch.program, launch.reach, job.local,
         leave_when=asked.leave_when, port=asked.listen or 0, orphan=asked.orphan_limit,

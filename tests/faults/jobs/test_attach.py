@@ -292,6 +292,29 @@ def test_a_checkpoint_is_written_by_the_next_bsprun(jobs: Callable[..., Job], tm
     assert job.right()
 
 
+def test_a_job_that_waits_and_one_that_resumes_from_its_checkpoints_do_not_share_their_folder(
+    jobs: Callable[..., Job], tmp_path: Path
+) -> None:
+    """The second is told of the first, which cannot be attached while the second writes there."""
+    job = jobs("--checkpoint", str(tmp_path / "saved"), "--every", "10")
+    job.until(lambda: job.events("checkpoint"), "a checkpoint")
+    job.kill()
+    name = job.name
+    options = ["--resume", str(tmp_path / "saved"), "--events", str(tmp_path / "rest.jsonl")]
+    second = subprocess.Popen(
+        [str(BIN / "bsprun"), *options, *job.program],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=job.environment,
+    )  # fmt: skip
+    job.runs.append(second)
+    assert second.stderr is not None
+    assert f"job {name}, which wrote these checkpoints, still waits" in second.stderr.readline()
+    assert "another bsprun writes its checkpoints there now" in job.refused("--attach", name)
+    second.kill()
+    second.communicate()
+    job.bsprun("--attach", name)
+    assert job.right()
+
+
 @pytest.mark.parametrize("limit", ["0", "6"])
 def test_nobody_waits_longer_than_asked(jobs: Callable[..., Job], limit: str) -> None:
     job = jobs("--orphan-limit", limit)
