@@ -284,6 +284,9 @@ VALUES = """const table = document.querySelector(arguments[0]);
 
 TOO_WIDE = """return [...document.querySelectorAll('.scroll table')]
     .filter(one => one.scrollWidth > one.parentElement.clientWidth + 1).length"""
+TILES_TOO_NARROW = """const tiles = [...document.querySelectorAll('.tile')];
+    for (const tile of tiles) tile.querySelector('.value').textContent = '66.2 MB';
+    return tiles.filter(one => one.scrollWidth > one.clientWidth).length"""
 COUNT_PRINTED = """addEventListener('beforeprint', () => {
     window.printed = document.querySelectorAll('#steps-table tr[data-index]').length; })"""
 
@@ -320,7 +323,7 @@ def test_every_trace_is_drawn_to_the_end(name: str, shown: Callable[..., Page]) 
 
 
 @pytest.mark.jobs
-@pytest.mark.parametrize("width", [1280, 800])
+@pytest.mark.parametrize("width", [1280, 1200, 800])
 @pages
 def test_nothing_is_wider_than_the_window(supersteps: int, width: int, shown: Callable[..., Page]) -> None:
     page = shown(made(supersteps, p=4), made(supersteps, p=4, kind="prediction"))
@@ -330,6 +333,7 @@ def test_nothing_is_wider_than_the_window(supersteps: int, width: int, shown: Ca
         page.until(lambda: page.script("return innerWidth") == width)
         assert page.script("return document.documentElement.scrollWidth") <= width
         assert page.script(TOO_WIDE) == 0
+        assert page.script(TILES_TOO_NARROW) == 0
     finally:
         page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
