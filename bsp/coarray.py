@@ -376,9 +376,10 @@ class Coarray(NotAValue):
             except ValueError:
                 sample = self._task.element.sample
                 if sample is None or dest in sample.place:  # else its shape is but that of a process like it
+                    block = "" if region.shape else "; a slice, as in at=slice(3, 6), takes a block of values"
                     raise ShapeError(
                         f"put of values of shape {array.shape} into a region of shape {region.shape} of "
-                        f"{self._name} on process {dest}: they do not broadcast{self._place(line)}"
+                        f"{self._name} on process {dest}: they do not broadcast{block}{self._place(line)}"
                     ) from None
         return region, array
 

@@ -451,6 +451,7 @@ def test_values_that_do_not_fit_the_slice_are_refused_at_the_call(run: Any, npro
         for text, fragment in zip(said, regions, strict=True):
             assert f"put of values of shape {fragment} of 'x'" in text
             assert "they do not broadcast" in text
+            assert ("at=slice(" in text) == (fragment == regions[-1])
         assert total == 0
 
 
