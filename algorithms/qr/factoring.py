@@ -200,7 +200,7 @@ def matrix(given: Any, name: str, what: str = "A") -> Array:
         return a.astype(np.float64)
     if a.dtype.char not in "fdFD":
         raise TypeError(f"{name}: {what} of float32, float64, complex64 or complex128, not {a.dtype}")
-    return a
+    return a if a.dtype.isnative else a.astype(a.dtype.newbyteorder("="))  # BLAS and LAPACK write into such blocks
 
 
 def rows_of(a: Array) -> RowBlocks:

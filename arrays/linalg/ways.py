@@ -57,11 +57,13 @@ def matrix_of(x: Any, name: str, square: bool = False) -> Array:
 
 
 def inexact(array: Array, name: str) -> Array:
-    """Return an array in the dtype that NumPy's linalg computes in; raise its TypeError if there is none."""
+    """Return an array in a dtype of NumPy's linalg, in native byte order; raise NumPy's TypeError if there is none."""
     if array.dtype.kind in "iub":
         return wrap(build.cast(array._node, np.dtype(np.float64)))
     if array.dtype.char not in "fdFD":
         raise TypeError(f"{name}: array type {array.dtype} is unsupported in linalg")
+    if not array.dtype.isnative:  # LAPACK would write into a copy, and the result be lost
+        return wrap(build.cast(array._node, array.dtype.newbyteorder("=")))
     return array
 
 

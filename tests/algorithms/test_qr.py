@@ -115,6 +115,17 @@ def test_types_are_kept_and_the_diagonal_is_real(nprocs: int, method: str, dtype
 
 
 @pytest.mark.parametrize("method", ["auto", *METHODS])
+@pytest.mark.parametrize("dtype", [">f8", ">c8"])
+def test_another_byte_order_changes_nothing(method: str, dtype: str) -> None:
+    a = sample(16, 300, 4, dtype=dtype)
+    q, r, taken, *_ = run_qr(pieces_of(a, 3), method)
+    expected = run_qr(pieces_of(a.astype(a.dtype.newbyteorder("=")), 3), method)
+    assert (taken, q.dtype, r.dtype) == (expected[2], expected[0].dtype, expected[1].dtype)
+    np.testing.assert_array_equal(q, expected[0])
+    np.testing.assert_array_equal(r, expected[1])
+
+
+@pytest.mark.parametrize("method", ["auto", *METHODS])
 def test_more_processes_than_rows_are_no_trouble(method: str) -> None:
     a = sample(3, 50, 4)
     q, r, *_ = run_qr(pieces_of(a, 64), method)

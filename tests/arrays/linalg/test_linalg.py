@@ -112,6 +112,25 @@ def test_qr_factors_any_shape_with_a_diagonal_not_negative(dealt: None, shape: A
     assert_qr(a, q, r)
 
 
+@pytest.mark.parametrize("nprocs", [1, 3])
+@pytest.mark.parametrize("dtype", [">f8", ">c8"])
+def test_another_byte_order_changes_nothing(dealt: None, by_panels: None, nprocs: int, dtype: str) -> None:
+    native = np.dtype(dtype).newbyteorder("=")
+    a, tall = sample(41, 9, 9, dtype=dtype), sample(42, 20, 3, dtype=dtype)
+    definite = (a @ a.conj().T + np.eye(9)).astype(dtype)
+
+    def factors(kind: Any) -> list[Any]:
+        x, y, z = (ba.asarray(each.astype(kind)) for each in (a, tall, definite))
+        found = [*ba.linalg.qr(x), ba.linalg.inv(x), *ba.linalg.slogdet(x), ba.linalg.eigvalsh(z)]
+        found += [*ba.linalg.qr(y), *ba.linalg.svd(y, full_matrices=False), ba.linalg.cholesky(z), *ba.linalg.eigh(z)]
+        return [each.compute() for each in (*found, ba.linalg.solve(z, x), ba.linalg.lstsq(y, y[:, 0])[0])]
+
+    expected = same_everywhere(lambda proc: factors(native), nprocs)
+    for found, right in zip(same_everywhere(lambda proc: factors(dtype), nprocs), expected, strict=True):
+        assert found.dtype == right.dtype
+        np.testing.assert_array_equal(found, right)
+
+
 @pytest.mark.parametrize("nprocs", PROCESSES)
 @pytest.mark.parametrize("pattern", ["direct", "tree"])
 def test_tsqr_of_rows_dealt_raggedly_is_that_of_the_whole(nprocs: int, pattern: str) -> None:
