@@ -19,6 +19,7 @@ from bsp.arrays.linalg.ways import (
     everywhere,
     given,
     is_whole,
+    matrices,
     matrix_of,
     real_of,
     stacks,
@@ -72,7 +73,9 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Ord = "fro") ->
 
     Lazy, except those by singular values (see `svdvals`).  Cost: a reduction.
     """
-    array = matrix_of(x, "matrix_norm")
+    array = matrices(x, "matrix_norm")
+    if array.dtype.kind in "iub":
+        array = array.astype(np.float64)
     if ord is None or ord == "fro":
         return vector_norm(array, axis=(-2, -1), keepdims=keepdims)
     if ord == "nuc" or ord in (2, -2):

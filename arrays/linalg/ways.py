@@ -46,14 +46,19 @@ FEW, MANY = 1 << 14, 16
 GATHER_SIZE = 4096 * 4096  # most elements of a matrix that functions without a distributed form gather
 
 
-def matrix_of(x: Any, name: str, square: bool = False) -> Array:
-    """Return `x` as an array of matrices with the dtype that NumPy's linalg computes in: integers become float64."""
+def matrices(x: Any, name: str, square: bool = False) -> Array:
+    """Return `x` as an array of matrices, of any dtype.  Raises NumPy's LinAlgError for other shapes."""
     array = wrap(build.strong(asarray(x)._node))
     if array.ndim < 2:
         raise LinAlgError(f"{name}: {array.ndim}-dimensional array given. Array must be at least two-dimensional")
     if square and array.shape[-1] != array.shape[-2]:
         raise LinAlgError(f"{name}: last 2 dimensions of the array must be square, not {array.shape[-2:]}")
-    return inexact(array, name)
+    return array
+
+
+def matrix_of(x: Any, name: str, square: bool = False) -> Array:
+    """Return `x` as an array of matrices with the dtype that NumPy's linalg computes in: integers become float64."""
+    return inexact(matrices(x, name, square), name)
 
 
 def inexact(array: Array, name: str) -> Array:

@@ -782,6 +782,19 @@ def test_norms_are_numpys(dealt: None, nprocs: int, dtype: Any) -> None:
     bsp.run(main, nprocs=nprocs)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.longdouble, np.clongdouble])
+def test_norms_that_need_no_singular_values_take_all_numbers(dealt: None, dtype: Any) -> None:
+    a = sample(43, 5, 3, dtype=dtype)
+
+    def main(proc: Any) -> None:
+        for ord in ("fro", 1, -1, np.inf, -np.inf):
+            close(np.linalg.norm(ba.asarray(a), ord), np.linalg.norm(a, ord))
+        with pytest.raises(TypeError, match="svdvals: array type .* is unsupported in linalg"):
+            ba.linalg.norm(ba.asarray(a), 2)
+
+    bsp.run(main, nprocs=3)
+
+
 @pytest.mark.parametrize("nprocs", [1, 3, 8])
 def test_products_are_numpys(dealt: None, nprocs: int) -> None:
     a, b, c, d = sample(23, 5, 7), sample(24, 7, 2), sample(25, 2, 6), sample(26, 6)
