@@ -202,12 +202,12 @@ def _improved(A: Any, back: Any, state: bsp.State, damp: float, calc_var: bool) 
 
 def _reason(found: _Norms, bnorm: float, atol: float, btol: float, conlim: float) -> int:
     """Return why to stop, as `LSQRResult.istop`, or 0 (Paige and Saunders, section 6)."""
-    size = found.anorm * found.xnorm / bnorm if bnorm else 0.0
-    first = found.r2norm / bnorm if bnorm else 0.0
+    size = found.anorm * found.xnorm
+    first = found.r2norm / (bnorm + size) if bnorm + size else 0.0
     second = found.arnorm / (found.anorm * found.r2norm) if found.anorm * found.r2norm else 0.0
     third = 1.0 / found.acond if found.acond else 1.0
     rules = (
-        (1, first <= btol + atol * size), (2, second <= atol), (3, conlim > 0 and third <= 1.0 / conlim),
-        (4, 1.0 + first / (1.0 + size) <= 1.0), (5, 1.0 + second <= 1.0), (6, 1.0 + third <= 1.0),
+        (1, found.r2norm <= btol * bnorm + atol * size), (2, second <= atol), (3, conlim > 0 and third <= 1.0 / conlim),
+        (4, 1.0 + first <= 1.0), (5, 1.0 + second <= 1.0), (6, 1.0 + third <= 1.0),
     )  # fmt: skip
     return next((number for number, holds in rules if holds), 0)

@@ -102,18 +102,21 @@ def square(A: Any, b: Any, name: str) -> tuple[Any, Array]:
 def start(A: Any, b: Array, x0: Any) -> tuple[Array, Array, Array]:
     """Return b and the first x, dealt as the products of A are, and the residual b - A x.  Lazy.
 
-    x0 : None means zeros, for which nothing is multiplied.
+    x0 : None means zeros, for which nothing is multiplied.  If b is zeros, so is x, as in scipy: no rounding errors of
+        another x would be small beside norm(b).  To see it takes S = 1 where x0 is given.
     """
     like = A @ b
     dtype = like.dtype if like.dtype.kind in "fc" else np.dtype(float)
     b = placed(b.astype(dtype), like.layout)
-    if x0 is None:
-        return b, placed(ba.zeros(A.shape[1], dtype), like.layout), b
-    x = ba.asarray(x0)
+    x = ba.zeros(A.shape[1], dtype) if x0 is None else ba.asarray(x0)
     if x.shape != b.shape:
         raise ArrayError(f"x0 of shape {x.shape} and b of shape {b.shape} do not fit")
+    if x0 is not None:
+        given = ba.any(b != 0)
+        ba.persist(b, given)
+        x = x if numbers(given)[0] else ba.zeros(A.shape[1], dtype)
     x = placed(x.astype(np.result_type(dtype, x.dtype)), like.layout)
-    return b, x, b - A @ x
+    return b, x, b if x0 is None else b - A @ x
 
 
 def replace(A: Any, b: Array, state: bsp.State) -> float:

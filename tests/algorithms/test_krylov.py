@@ -786,6 +786,28 @@ def test_lsqr_returns_what_scipys_does(nprocs: int, shape: tuple[int, int], kind
                 np.testing.assert_allclose(var, wanted[9], rtol=0.05, atol=1e-6)
 
 
+@pytest.mark.parametrize("method", SOLVERS_BY_NAME)
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_a_side_of_zeros_is_solved_by_zeros_whatever_x0(nprocs: int, method: str) -> None:
+    def main(proc: bsp.Process) -> None:
+        x, info = getattr(krylov, method)(definite(30), np.zeros(30), vector(30))
+        assert (info, info.iterations, np.abs(x.compute()).max()) == (0, 0, 0.0)
+
+    bsp.run(main, nprocs=nprocs)
+
+
+def test_lsqr_of_a_side_of_zeros_goes_on_until_x_is_good() -> None:
+    W = definite(30).toarray()
+
+    def main(proc: bsp.Process) -> Any:
+        found = krylov.lsqr(W, np.zeros(30), x0=vector(30), iter_lim=300)
+        return found.istop, float(np.linalg.norm(W @ found.x.compute())) / found.anorm
+
+    istop, left = bsp.run(main, nprocs=2)[0]
+    assert istop in (1, 2)
+    assert left <= 1e-4
+
+
 def test_lsqr_stops_for_scipys_reasons() -> None:
     W = ss.csr_array(np.vander(np.linspace(0, 1, 30), 12))
     b = vector(30)
