@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse.linalg
 
 import bsp.arrays as ba
-from bsp.algorithms.krylov.operators import LinearOperator
+from bsp.algorithms.krylov.operators import LinearOperator, Matrix, square_operator
 from bsp.arrays import Array, ArrayError
 from bsp.arrays.procedures import world
 from bsp.arrays.sparse import LocalOperator, SparseArray
@@ -25,28 +25,31 @@ def jacobi(A: Array | SparseArray) -> LinearOperator:
             f"jacobi: {A!r:.80} has no diagonal; of a matrix A that a partition deals by blocks, pass "
             "M=lambda x: x / d with d = partition.vector(A.diagonal())"
         )
+    m, n = A.shape
+    if m != n:
+        raise ArrayError(f"jacobi: A of shape {A.shape} is not square")
     diagonal = A.diagonal()
     inverse = ba.where(diagonal == 0, 1.0, 1.0 / ba.where(diagonal == 0, 1.0, diagonal)).persist()
-    m, n = A.shape
     return LinearOperator((m, n), lambda x: inverse * x, lambda x: inverse.conj() * x)
 
 
 def block_jacobi(
-    A: SparseArray, *, exact: bool = False, drop_tol: float | None = None, fill_factor: float | None = None
+    A: Matrix, *, exact: bool = False, drop_tol: float | None = None, fill_factor: float | None = None
 ) -> LocalOperator:  # fmt: skip
     """Return the block Jacobi preconditioner: each process solves with its own diagonal block of A.  Collective.
 
-    A : a square sparse array.  A block has the rows of a process, and the columns of these numbers; a partition that
-        cuts few entries makes blocks that approximate A well.
+    A : a square sparse array, or a matrix of scipy.sparse, which every process has.  A block has the rows of a process,
+        and the columns of these numbers; a partition that cuts few entries makes blocks that approximate A well.
     exact : factor blocks by scipy's `splu`, which leaves a symmetric block symmetric, as `cg` and `minres` need it;
         by default by `spilu`, which drops small entries of the factors.
     drop_tol, fill_factor : as in scipy's `spilu`.
     Cost: the factorisation, S = 1; each time two triangular solves, and nothing moves.
     Raises ArrayError on all processes if any block is singular.
     """
-    if not isinstance(A, SparseArray) or A.shape[0] != A.shape[1]:
-        raise ArrayError(f"block_jacobi: {A!r:.60} is no square sparse array")
-    stored = A.tocsr()
+    found = square_operator(A, "block_jacobi")
+    if not isinstance(found, SparseArray):
+        raise ArrayError(f"block_jacobi: A is a {type(A).__name__}; it must be sparse, as sparse.from_scipy(A) is")
+    stored = found.tocsr()
     here = world()
     low, high = stored.row_bounds[here.pid : here.pid + 2]
     kind = stored.dtype if stored.dtype.kind in "fc" else np.dtype(float)

@@ -664,7 +664,8 @@ def test_operands_may_be_scipys_matrices_but_not_its_operators(nprocs: int, meth
     M = ss.diags_array(1 / W.diagonal())
 
     def main(proc: bsp.Process) -> None:
-        for inverse in (M, ss.csr_matrix(M), M.toarray(), krylov.jacobi(sparse.from_scipy(W))):
+        jacobi, blocks = krylov.jacobi(sparse.from_scipy(W)), krylov.block_jacobi(W, exact=True)
+        for inverse in (M, ss.csr_matrix(M), M.toarray(), jacobi, blocks):
             x, info = solve(W, b, M=inverse, rtol=1e-9)
             assert info == 0
             assert residual(W, x.compute(), b) <= 1e-7
@@ -740,8 +741,9 @@ def test_a_singular_block_is_told_on_all_processes() -> None:
         A = sparse.from_coo([0, 1, 2, 3], [0, 1, 3, 2], 1.0 if proc.pid == 0 else 0.0, (4, 4), bounds=(0, 2, 3, 4))
         for wrong, text in [
             (lambda: krylov.block_jacobi(A, exact=True), "block_jacobi: the block of process 1, rows 2 to 3"),
-            (lambda: krylov.block_jacobi(sparse.eye(4, 5)), "no square sparse array"),
-            (lambda: krylov.block_jacobi(np.eye(3)), "no square sparse array"),
+            (lambda: krylov.block_jacobi(sparse.eye(4, 5)), r"block_jacobi: A of shape \(4, 5\) is not square"),
+            (lambda: krylov.jacobi(sparse.eye(4, 5)), r"^jacobi: A of shape \(4, 5\) is not square"),
+            (lambda: krylov.block_jacobi(np.eye(3)), "block_jacobi: A is a ndarray; it must be sparse"),
             (lambda: sparse.LocalOperator(sparse.eye(4, 5), abs), "not square"),
             (lambda: sparse.LocalOperator(A, abs) @ np.ones(3), "do not fit"),
         ]:
