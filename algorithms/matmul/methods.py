@@ -187,7 +187,8 @@ def chosen(
     def price(cost: Counted) -> float:
         return cost.price(machine) + extra(cost) if not memory or cost.memory * WORD <= memory else inf
 
-    ways = options(shape, p, method, float(memory // itemsize), machine)
+    room = 0.0 if memory in (0, inf) else max(memory // itemsize, 1.0)  # 0 would be no limit
+    ways = options(shape, p, method, room, machine)
     best = min((price(counted(s, itemsize, leaf, name)) for name, s, least in ways if not least), default=inf)
     found = [
         counted(s, itemsize, leaf, name)

@@ -490,6 +490,15 @@ def test_memory_is_not_below_what_a_run_without_values_takes(
         _cheapest.cache_clear()
 
 
+def test_any_limit_of_memory_is_one_unless_it_is_0_or_infinite() -> None:
+    assert mm.cost(64, 64, 64, 5, memory=np.inf) == mm.cost(64, 64, 64, 5, memory=0)
+    with pytest.raises(PlanTooLarge) as whole:
+        mm.cost(64, 64, 64, 5, memory=8)
+    with pytest.raises(PlanTooLarge) as less:
+        mm.cost(64, 64, 64, 5, memory=7)
+    assert str(less.value) == str(whole.value).replace("limit 8 B", "limit 7 B")
+
+
 def test_what_does_not_fit_is_refused_with_the_least_that_is_needed() -> None:
     with pytest.raises(
         PlanTooLarge, match=r"matmul of \(100, 100\) by \(100, 100\) on 4 processes needs .* limit 60 KB"
