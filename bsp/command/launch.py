@@ -17,9 +17,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from bsp.command.entry import write_error
 from bsp.engine.layout import Hosting
@@ -37,6 +37,8 @@ ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)  # by whi
 # that pid would find them in its way and not start.  So they are in a folder of the job, which is removed with it
 _FOLDER_OF_MPI = "PRTE_MCA_prte_tmpdir_base"
 _LAST_WORDS = 10.0  # seconds that elements have to say the rest when the job has failed
+
+T = TypeVar("T")
 
 FOR_NUMPY = ["-m", "bsp.arrays.loops"]  # runs a script for NumPy; by name: bsp does not depend on bsp.arrays
 
@@ -175,22 +177,26 @@ def start(job: Launch) -> int:
 
 
 def one_pass(job: Launch, hash_seed: str | None = None, **settings: Any) -> Outcome:
-    """Run a job once, with `hash_seed` in place of the job's own."""
-    with tempfile.TemporaryDirectory("", "bsprun-", temporary_folder(), ignore_cleanup_errors=True) as folder:
+    """Run a job once, with `hash_seed` in place of the job's own.
+
+    A signal that asks this process to end ends the job; what it has started and its files here are gone then.
+    """
+    with (
+        _Asked() as asked_to_end,
+        tempfile.TemporaryDirectory("", "bsprun-", temporary_folder(), ignore_cleanup_errors=True) as folder,
+    ):
         environment = os.environ | job.environment()
         if hash_seed is not None:
             environment["PYTHONHASHSEED"] = hash_seed
         if job.local:
             environment.setdefault(_FOLDER_OF_MPI, folder)
-            return _here(job, folder, environment, settings)
-        with _asked_to_end() as received:  # from the first connection to a host to the end of the last
-            try:
-                return _on_hosts(job, folder, environment, settings)
-            except _Ended:
-                return Outcome(128 + received[0], _ended_by(received[0]))
+            return _here(job, folder, environment, settings, asked_to_end)
+        return _on_hosts(job, folder, environment, settings, asked_to_end)
 
 
-def _here(job: Launch, folder: str, environment: dict[str, str], settings: dict[str, Any]) -> Outcome:
+def _here(
+    job: Launch, folder: str, environment: dict[str, str], settings: dict[str, Any], asked_to_end: _Asked
+) -> Outcome:  # fmt: skip
     """Run a job whose elements are all on this machine and connected to this process."""
     given = _is_open(0) and not os.isatty(0)  # only the foreground process group may read a terminal
     single = job.elements == 1
@@ -198,15 +204,20 @@ def _here(job: Launch, folder: str, environment: dict[str, str], settings: dict[
     command = job.command(lifeline=folder, keeper=os.getpid(), **settings)
     no_input = job.predict is not None or (given and not single)  # element 0 is given ours
     with contextlib.closing(desk):
-        return _to_its_end(job, desk, command, environment, folder, None if no_input else 0, single)
+        return _to_its_end(job, desk, command, environment, folder, None if no_input else 0, single, asked_to_end)
 
 
-def _on_hosts(job: Launch, folder: str, environment: dict[str, str], settings: dict[str, Any]) -> Outcome:
+def _on_hosts(
+    job: Launch, folder: str, environment: dict[str, str], settings: dict[str, Any], asked_to_end: _Asked
+) -> Outcome:  # fmt: skip
     """Run a job whose elements are on several hosts, each connected to our daemon there."""
     assert job.hosts is not None
     places = [(host.name, count) for host, count in placed(job.hosts, job.elements)]
     with contextlib.closing(Links(folder, places, _carried(job, settings), job.reach)) as links:
-        networks = links.prepare(environment, job.script, _is_open(0) and not os.isatty(0))
+        given = _is_open(0) and not os.isatty(0)
+        networks = asked_to_end.unless(lambda: links.prepare(environment, job.script, given))
+        if networks is None:
+            return asked_to_end.outcome()
         if networks:
             environment.setdefault("OMPI_MCA_btl_tcp_if_include", ",".join(networks))
             environment.setdefault("PRTE_MCA_prte_if_include", ",".join(networks))
@@ -214,7 +225,7 @@ def _on_hosts(job: Launch, folder: str, environment: dict[str, str], settings: d
         command = job.command(lifeline=links.folder, **settings)
         for here, name in _carried(job, settings).items():
             command = [word.replace(here, f"{links.folder}/{name}") for word in command]
-        return _to_its_end(job, links, command, environment | links.launching(), folder, None, False)
+        return _to_its_end(job, links, command, environment | links.launching(), folder, None, False, asked_to_end)
 
 
 def _carried(job: Launch, settings: dict[str, Any]) -> dict[str, str]:
@@ -230,16 +241,21 @@ def _carried(job: Launch, settings: dict[str, Any]) -> dict[str, str]:
 
 def _to_its_end(
     job: Launch, desk: Desk | Links, command: list[str], environment: dict[str, str], folder: str, given: int | None,
-    single: bool,
+    single: bool, asked_to_end: _Asked,
 ) -> Outcome:  # fmt: skip
-    """Run a job to its end; how it ended, from the first that knows: the elements, a signal, the launcher."""
+    """Run a job to its end; how it ended, from the first that knows: a signal, the elements, the launcher."""
     launcher = os.path.join(folder, "launcher")
     with open(launcher, "wb") as said:
-        code = _watch(
-            command, environment, desk, stdin=subprocess.DEVNULL if given is None else None,
+        child = subprocess.Popen(
+            command, env=environment, preexec_fn=_depend, stdin=subprocess.DEVNULL if given is None else None,
             stdout=None if single else said, stderr=None if single else subprocess.STDOUT,
         )  # fmt: skip
-    desk.drain(GRACE)
+    code = asked_to_end.unless(lambda: _attend(child, desk))
+    if code is None:
+        end(child)
+    asked_to_end.unless(lambda: desk.drain(GRACE))
+    if code is None or asked_to_end.ended:
+        return asked_to_end.outcome(desk.ending.said)
     ending = desk.ending
     with open(launcher, errors="replace") as file:
         told = file.read()
@@ -338,9 +354,8 @@ def _silence(job: Launch, links: Links) -> str:
 
 
 def _signalled(number: int, why: str, advice: str) -> Outcome:
-    """Return the outcome of a job ended by a signal: to bsprun, which has printed so, or to MPI's launcher."""
-    said = f"{why}bsprun: error: the job was ended by {_name_of(number)}{advice}\n"
-    return Outcome(128 + number, "" if number in ASKED else said)
+    """Return the outcome of a job whose launcher or only element was ended by a signal."""
+    return Outcome(128 + number, f"{why}bsprun: error: the job was ended by {_name_of(number)}{advice}\n")
 
 
 def _status_of(code: int) -> int:
@@ -396,47 +411,54 @@ def _depend() -> None:
         os.setpgid(0, 0)
 
 
-def _watch(
-    command: Sequence[str], environment: dict[str, str], desk: Desk | Links | None = None, **streams: Any
-) -> int:
-    """Run a command to its end; a signal to us ends it, and everything it has started, within seconds."""
-    child = subprocess.Popen(command, env=environment, preexec_fn=_depend, **streams)
-    with _asked_to_end() as received:
-        try:
-            return child.wait() if desk is None else _attend(child, desk)
-        except _Ended:
-            end(child)
-            write_error(_ended_by(received[0]))
-            return -received[0]
+class _Asked:
+    """The signals that ask this process to end, as a context manager in which they do not end it at once.
 
-
-@contextlib.contextmanager
-def _asked_to_end() -> Iterator[list[int]]:
-    """Inside, the first signal that asks this process to end raises _Ended, and further ones change nothing.
-
-    Yields the list of those that have come.
+    A signal may come between any two steps.  So it is only noted, except while `unless` waits for something.
     """
-    received: list[int] = []
 
-    def note(number: int, frame: Any) -> None:
-        received.append(number)
-        if len(received) == 1:
-            raise _Ended
+    def __init__(self) -> None:
+        self._first = 0  # the first signal that has come
+        self._new = False  # whether one has come that has not ended a wait yet
+        self._waits = False
+        self.ended = False  # whether one has ended a wait
 
-    # only the main thread may watch signals; bsp.run may be called from another one
-    main = threading.current_thread() is threading.main_thread()
-    kept = {number: signal.signal(number, note) for number in (asked() if main else ())}
-    try:
-        yield received
-    finally:
-        for number, handler in kept.items():
+    def __enter__(self) -> _Asked:
+        # only the main thread may watch signals; bsp.run may be called from another one
+        main = threading.current_thread() is threading.main_thread()
+        self._kept = {number: signal.getsignal(number) for number in (asked() if main else ())}
+        for number in self._kept:
+            signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._kept.items():
             signal.signal(number, handler)
 
+    def _note(self, number: int, frame: Any) -> None:
+        self._first = self._first or number
+        self._new = True
+        if self._waits:
+            raise _Ended
 
-def _ended_by(number: int) -> str:
-    """Return the message on a signal that has ended bsprun."""
-    what = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
-    return f"bsprun: {what}\n"
+    def unless(self, wait: Callable[[], T]) -> T | None:
+        """Return what `wait()` returns; None if a signal has come that has not ended another wait."""
+        try:
+            try:
+                self._waits = True
+                if self._new:
+                    raise _Ended
+                return wait()
+            finally:
+                self._waits = False
+        except _Ended:
+            self._new, self.ended = False, True
+            return None
+
+    def outcome(self, said: str = "") -> Outcome:
+        """Return the end of a job by the first signal; `said` before it, of a program that had failed."""
+        what = "interrupted" if self._first == signal.SIGINT else f"ended by {signal.Signals(self._first).name}"
+        return Outcome(128 + self._first, f"{said}bsprun: {what}\n")
 
 
 def _attend(child: subprocess.Popen[bytes], desk: Desk | Links) -> int:

@@ -62,9 +62,13 @@ class Lifeline:
     def __init__(self, folder: str, index: int) -> None:
         """Connect and take over bsprun's standard output and error; element 0 also its input, if bsprun sends it."""
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.connect(os.path.join(folder, "socket"))
-        self._say({"element": index})
-        _, streams, _, _ = socket.recv_fds(self._socket, 64, 3)
+        streams: list[int] = []
+        with contextlib.suppress(ConnectionError):
+            self._socket.connect(os.path.join(folder, "socket"))
+            self._say({"element": index})
+            _, streams, _, _ = socket.recv_fds(self._socket, 64, 3)
+        if not streams:
+            os._exit(1)  # bsprun ends this job, and tells why
         for number, stream in zip(range(3) if len(streams) == 3 else _STREAMS, streams, strict=True):
             os.dup2(stream, number)
             os.close(stream)
@@ -232,7 +236,8 @@ class Desk:
     def _met(self, element: int, connection: socket.socket) -> None:
         self.met.add(element)
         streams = self._streams if element == 0 else self._streams[-2:]
-        socket.send_fds(connection, [b"streams"], list(streams))
+        with contextlib.suppress(OSError):  # it has died meanwhile: its connection is about to be found closed
+            socket.send_fds(connection, [b"streams"], list(streams))
 
     def superstep(self) -> int:
         """Return the furthest superstep in which an element that has connected has been."""

@@ -184,6 +184,54 @@ def test_two_signals_at_once_end_the_job_like_one(start: Start, elements: int) -
     assert "Traceback" not in job.err.read_text()
 
 
+STRUCK = """
+import os, signal, sys
+from bsp.command import entry, launch
+from bsp.hosts import lifeline
+
+place, name, number, when = eval(sys.argv.pop(1)), sys.argv.pop(1), int(sys.argv.pop(1)), sys.argv.pop(1)
+real = getattr(place, name)
+
+def struck(*given, **named):
+    setattr(place, name, real)
+    if when == "before":
+        os.kill(os.getpid(), number)
+    found = real(*given, **named)
+    if when == "behind":
+        os.kill(os.getpid(), number)
+    return found
+
+setattr(place, name, struck)
+sys.exit(entry.bsprun())
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "number", "when", "status", "said"),
+    [
+        ("signal", "signal", signal.SIGINT, "behind", 130, "bsprun: interrupted\n"),
+        ("launch", "Desk", signal.SIGTERM, "before", 143, "bsprun: ended by SIGTERM\n"),
+        ("launch", "_attend", signal.SIGTERM, "before", 143, "bsprun: ended by SIGTERM\n"),
+        ("lifeline._Element", "read", signal.SIGTERM, "before", 143, "bsprun: ended by SIGTERM\n"),
+        ("launch", "_attend", signal.SIGTERM, "behind", 143, "bsprun: ended by SIGTERM\n"),
+        ("lifeline.Desk", "drain", signal.SIGTERM, "behind", 143, "bsprun: ended by SIGTERM\n"),
+        ("lifeline.Desk", "close", signal.SIGTERM, "before", 0, ""),  # the job has ended
+    ],
+)
+def test_a_signal_at_any_moment_of_a_job_is_one_line_and_leaves_no_folder(
+    tmp_path: Path, place: str, name: str, number: int, when: str, status: int, said: str
+) -> None:
+    (tmp_path / "empty.py").touch()
+    found = subprocess.run(
+        [sys.executable, "-c", STRUCK, place, name, str(int(number)), when, "-p", "2", "-n", "1", "empty.py"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=tmp_path,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests may run in the background
+    )  # fmt: skip
+    assert (found.returncode, found.stderr) == (status, said)
+    assert list(tmp_path.glob("bsprun-*")) == []
+
+
 @pytest.mark.parametrize("options", [["-n", "1"], ["-n", "2"], ["-n", "2", "--clones", "2"]])
 def test_under_nohup_the_job_outlives_its_terminal(tmp_path: Path, options: list[str]) -> None:
     script, go = tmp_path / "waiting.py", tmp_path / "go"
