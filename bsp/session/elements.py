@@ -16,6 +16,7 @@ import tempfile
 import threading
 import warnings
 from collections import deque
+from collections.abc import Iterator
 from multiprocessing.connection import Connection, Listener
 from typing import Any
 
@@ -44,6 +45,7 @@ class Elements:
         self.ended = False
         self._freed = False
         self._using = threading.RLock()  # held to use the connections and the desk, and to close them
+        self._uses = 0  # by the thread that holds it: a signal's handler may end the elements in the middle of one
         self._child: subprocess.Popen[bytes] | None = None
         self._desk = Desk(self._folder, (1, 2))
         self._listener = Listener(address(self._folder), "AF_UNIX", backlog=1024)
@@ -125,7 +127,7 @@ class Elements:
     def send(self, request: Any) -> None:
         """Send a request to every element."""
         data = pickle.dumps(request, 5)
-        with self._using:
+        with self._in_use():
             for connection in self._connections.values():
                 with contextlib.suppress(OSError):  # a dead element: `hear` finds out
                     connection.send_bytes(data)
@@ -133,7 +135,7 @@ class Elements:
     def hear(self) -> tuple[int, str, Any] | None:
         """Return the next message, as (element, kind, value); None if an element has died, or all were ended."""
         while not self._heard:
-            with self._using:
+            with self._in_use():
                 if self._lost or self.ended:
                     return None
                 self._desk.hear(None)
@@ -146,7 +148,7 @@ class Elements:
 
         Empty if another thread has ended them.
         """
-        with self._using:
+        with self._in_use():
             text = "" if self.ended else self._cause()
             self.kill()
         return text
@@ -171,15 +173,22 @@ class Elements:
 
     def close(self) -> None:
         """End the elements: between calls in good order, else by force.  No effect in a child made by os.fork."""
-        if self.ended or self.elsewhere():
+        if self._freed or self.elsewhere():
             return
+        try:
+            if not self.ended:
+                self._dismiss()
+        finally:  # also if a Ctrl-C ends the wait
+            self.kill()
+
+    def _dismiss(self) -> None:
+        """Ask the elements to end, and wait for that."""
         for connection in self._connections.values():
             with contextlib.suppress(OSError):
                 connection.send_bytes(b"")
         if self._child is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._child.wait(_GRACE)
-        self.kill()
 
     def kill(self) -> None:
         """End the elements at once."""
@@ -188,12 +197,25 @@ class Elements:
         self.ended = True
         if self._child is not None and self._child.poll() is None:
             end(self._child)
-        with self._using:  # a thread that hears finds the connections at their ends, and leaves
-            if self._freed:
-                return
-            self._freed = True
-            for connection in self._connections.values():
-                connection.close()
-            self._listener.close()
-            self._desk.close()
-            shutil.rmtree(self._folder, ignore_errors=True)
+        with self._in_use():  # a thread that hears finds the connections at their ends, and leaves
+            pass
+
+    @contextlib.contextmanager
+    def _in_use(self) -> Iterator[None]:
+        """Inside, connections and desk stay open; behind the outermost use those of ended elements are closed."""
+        with self._using:
+            self._uses += 1
+            try:
+                yield
+            finally:
+                self._uses -= 1
+                if self.ended and not self._uses and not self._freed:
+                    self._free()
+
+    def _free(self) -> None:
+        self._freed = True
+        for connection in self._connections.values():
+            connection.close()
+        self._listener.close()
+        self._desk.close()
+        shutil.rmtree(self._folder, ignore_errors=True)

@@ -162,6 +162,7 @@ class Session:
         except BaseException as error:
             if not self._ended:  # processes are in the middle of a call that nobody waits for
                 why = "a call was interrupted" if isinstance(error, KeyboardInterrupt) else f"{error!r} during a call"
+                self._ended = why  # first: a second Ctrl-C may interrupt the end
                 self._elements.kill()
                 self._close(why)
                 error.add_note(f"The session has ended: {why}; {self._advice()}.")

@@ -23,6 +23,7 @@ import pytest
 import bsp
 import bsp.arrays as ba
 from bsp.session import cells
+from bsp.session import elements as elements_of_sessions
 from bsp.session import session as sessions
 
 pytestmark = pytest.mark.jobs
@@ -710,6 +711,60 @@ def test_a_close_by_another_thread_is_the_cause_of_the_end(elements: int, monkey
         session.run(main)
     closes.join()
     until(lambda: family(session) == [], END, "the end of all processes")
+
+
+@ELEMENTS
+def test_a_close_by_a_signals_handler_in_the_middle_of_a_call_is_the_cause_of_the_end(
+    elements: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bsp.session.elements._GRACE", 0.0)
+    session = bsp.Session(2, elements)
+    hear = session._elements._desk.hear
+
+    def interrupted(seconds: float | None) -> None:
+        session.close()
+        hear(seconds)
+
+    monkeypatch.setattr(session._elements._desk, "hear", interrupted)
+    with pytest.raises(bsp.SessionEnded, match=r"^this session has ended: it was closed during a call; start a"):
+        session.run(lambda proc: signal.pause())
+    assert family(session) == [] and not os.path.exists(session._elements._folder)
+
+
+def interrupted_once(monkeypatch: pytest.MonkeyPatch, place: Any, name: str) -> None:
+    """Have the next call of a function be interrupted, as by Ctrl-C."""
+    real = getattr(place, name)
+
+    def interrupted(*given: Any) -> None:
+        monkeypatch.setattr(place, name, real)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(place, name, interrupted)
+
+
+@ELEMENTS
+def test_after_two_interrupts_of_a_call_the_session_has_ended_and_close_ends_its_processes(
+    elements: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = bsp.Session(2, elements)
+    interrupted_once(monkeypatch, session._elements, "hear")
+    interrupted_once(monkeypatch, elements_of_sessions, "end")
+    with pytest.raises(KeyboardInterrupt):
+        session.run(lambda proc: signal.pause())
+    with pytest.raises(bsp.SessionEnded, match=r"^this session has ended: a call was interrupted; start a new"):
+        session.run(lambda proc: None)
+    session.close()
+    assert family(session) == [] and not os.path.exists(session._elements._folder)
+
+
+@ELEMENTS
+def test_an_interrupt_of_close_ends_the_processes(elements: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = bsp.Session(2, elements)
+    assert session._elements._child is not None
+    interrupted_once(monkeypatch, session._elements._child, "wait")
+    with pytest.raises(KeyboardInterrupt):
+        session.close()
+    assert family(session) == [] and not os.path.exists(session._elements._folder)
 
 
 def test_a_session_runs_one_call_at_a_time(session: bsp.Session, monkeypatch: pytest.MonkeyPatch) -> None:
