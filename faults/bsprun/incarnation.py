@@ -668,7 +668,8 @@ class Incarnation:
                 if self.resume is not None:
                     self.status, self.over = self._stand(), True
                     continue
-            self.status, self.over = self.job.leave(number), True
+            if not self.job.left:
+                self.status, self.over = self.job.leave(number), True
 
     def _preempt(self) -> None:
         """Hold all clones for a checkpoint after which the job ends."""

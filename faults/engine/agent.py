@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import queue
+import select
 import signal
 import socket
 import sys
@@ -426,7 +427,14 @@ class Agent:
             self._faults.remove(fault)
             self._post(Note("injected", {"fault": str(fault), "element": self.element, "superstep": fault.superstep}))
             self._await_confirmation(str(fault))
-            _hit(fault, worker.pid if fault.worker is not None else os.getpid())
+            _hit(fault, self._pid_of(worker) if fault.worker is not None else os.getpid())
+
+    def _pid_of(self, worker: _Worker) -> int:
+        """Return the process id of a worker, whose first superstep may be here before the fork server's message."""
+        while not worker.pid:
+            select.select([self._forks], [], [])
+            self._from_forks()
+        return worker.pid
 
     def _await_confirmation(self, fault: str) -> None:
         """Wait until bsprun has heard of a fault.

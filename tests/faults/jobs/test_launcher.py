@@ -22,8 +22,10 @@ import pytest
 
 from bsp.faults.bsprun import crew
 from bsp.faults.bsprun.incarnation import Incarnation
+from bsp.faults.bsprun.job import Job
 from bsp.faults.carrier.wire import Wire
 from bsp.faults.engine import agent, forks
+from bsp.faults.injection import parse
 from bsp.faults.protocol.messages import Limits
 from bsp.hosts.listing import Host
 
@@ -288,6 +290,36 @@ def test_an_agent_whose_fork_server_has_ended_ends_without_a_traceback(
         agent.lead({}, [])(server, forks.Fork(0, 0, 0, True))
     assert ended == ["the fork server or the keeper is gone"]
     assert capfd.readouterr().err == ""
+
+
+def test_two_signals_at_once_are_told_once() -> None:
+    """A closing terminal sends SIGHUP and SIGTERM together; the first one gives the status."""
+    told = list[str]()
+    job = SimpleNamespace(signals=[signal.SIGTERM, signal.SIGHUP], left=False, say=told.append)
+    job.interrupted, job.leave = Job.interrupted, lambda number: Job.leave(job, number)  # type: ignore[arg-type]
+    wake, waker = socket.socketpair()
+    with wake, waker:
+        of_bsprun = SimpleNamespace(job=job, asked=SimpleNamespace(checkpoint=None), _wake=wake)
+        Incarnation._hear_signals(of_bsprun)  # type: ignore[arg-type]
+    assert (told, of_bsprun.status, job.signals) == (["ended by SIGTERM"], 128 + signal.SIGTERM, [])
+
+
+def test_a_fault_hits_a_worker_that_is_faster_than_the_word_of_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first superstep may come first on a busy machine; number 0 would be all processes of the host."""
+    hit = list[int]()
+    monkeypatch.setattr(agent, "_hit", lambda fault, pid: hit.append(pid))
+    ours, server = socket.socketpair()
+    with ours, server:
+        of_element = object.__new__(agent.Agent)
+        of_element.element, of_element._forks = 0, Wire(ours)
+        of_element._faults = list(parse("kill:worker=0,superstep=0"))
+        worker = agent._Worker(0, 7, Wire(ours))
+        of_element._workers = {7: worker}
+        monkeypatch.setattr(of_element, "_post", lambda message: None)
+        monkeypatch.setattr(of_element, "_await_confirmation", lambda fault: None)
+        Wire(server).send(forks.WorkerStarted(7, 4321))
+        of_element._strike(worker, SimpleNamespace(compute=0.0, superstep=0))  # type: ignore[arg-type]
+    assert hit == [4321]
 
 
 def test_an_agent_that_is_lost_before_its_introduction_is_read_has_not_come() -> None:
