@@ -81,7 +81,10 @@ class JobFile:
         wait for another bsprun.
         """
         if self.networks:
-            age = time.time() - (_folder() / f"{self.name}.json").stat().st_mtime
+            try:
+                age = time.time() - (_folder() / f"{self.name}.json").stat().st_mtime
+            except FileNotFoundError:  # the job has ended just now
+                return True
             return age > 3 * WRITTEN_EVERY + float(self.asked.get("orphan_limit", 0.0))
         if self.runs():
             return False

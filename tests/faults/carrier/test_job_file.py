@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bsp.command.launch import FOR_NUMPY, Launch
+from bsp.faults.bsprun import job_file
 from bsp.faults.bsprun.job import Job, Resilience, identity
 from bsp.faults.bsprun.job_file import WRITTEN_EVERY, JobFile, fresh_name, known
 from bsp.faults.checkpoints.folder import Checkpoint
@@ -49,6 +50,21 @@ def test_a_file_goes_when_nobody_waits_for_another_bsprun_any_more(
     assert [each.name for each in known()] == ["job"] * stays
     assert (folder / "job.json").exists() == stays
     assert WRITTEN_EVERY < DAY
+
+
+def test_a_job_that_ends_while_jobs_are_listed_hides_no_other(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ends", "runs"):
+        on_several_machines(name, 600.0).write()
+    read = job_file._read
+
+    def ends_then(path: Path) -> JobFile | None:
+        found = read(path)
+        if path.stem == "ends":
+            path.unlink()
+        return found
+
+    monkeypatch.setattr(job_file, "_read", ends_then)
+    assert [each.name for each in known()] == ["runs"]
 
 
 @pytest.mark.parametrize("words", [[], FOR_NUMPY], ids=["script", "script for NumPy"])
