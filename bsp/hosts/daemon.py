@@ -69,6 +69,7 @@ class Daemon:
             self._say({"hello": facts()})
             self._loop()
         finally:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the rest takes a moment, and must not be cut short
             while family := descendants():  # a launcher may still be starting some
                 kill(family)
                 with contextlib.suppress(ChildProcessError):

@@ -14,13 +14,29 @@ import pytest
 from bsp.hosts import daemon
 from bsp.hosts.frames import Message, Reader, opening, packed
 
+# the daemon, which gets SIGTERM as it begins to remove what is left of the job
+AT_ITS_END = """
+import os, signal
+from bsp.hosts import daemon
+
+real = daemon.descendants
+
+def terminated():
+    os.kill(os.getpid(), signal.SIGTERM)
+    return real()
+
+daemon.descendants = terminated
+daemon.main()
+"""
+
 
 @pytest.mark.jobs
-def test_sigterm_ends_it_and_removes_the_folder_of_the_job() -> None:
+@pytest.mark.parametrize("late", [False, True])
+def test_sigterm_ends_it_and_removes_the_folder_of_the_job(late: bool) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as cwd:  # the path of a socket must be short
         folder = Path(cwd, "job")
         job = {"folder": str(folder), "environment": {}, "cwd": cwd, "folders": [], "input": False}
-        words = [sys.executable, "-m", "bsp.hosts.daemon"]
+        words = [sys.executable, *(["-c", AT_ITS_END] if late else ["-m", "bsp.hosts.daemon"])]
         with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
             assert process.stdin is not None and process.stdout is not None
             process.stdin.write(opening() + packed({"job": {**job, "program": None}}))
@@ -30,8 +46,11 @@ def test_sigterm_ends_it_and_removes_the_folder_of_the_job() -> None:
                 assert piece and not any("wrong" in message for message in told), told
                 told += (message for message, _ in reader.feed(piece))
             assert folder.is_dir()
-            process.send_signal(signal.SIGTERM)
-            assert process.wait() == -signal.SIGTERM
+            if late:
+                process.stdin.close()
+            else:
+                process.send_signal(signal.SIGTERM)
+            assert process.wait() == (0 if late else -signal.SIGTERM)
         assert not folder.exists()
 
 
