@@ -273,11 +273,11 @@ def _replace(part: Path, target: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        with suppress(FileNotFoundError):
-            path.unlink()
+    while path.is_dir() and not path.is_symlink():
+        with suppress(FileNotFoundError):  # another job removes it at the same time
+            shutil.rmtree(path)
+    with suppress(FileNotFoundError):
+        path.unlink()
 
 
 def flushed(path: Path) -> None:

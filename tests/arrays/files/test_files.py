@@ -817,6 +817,20 @@ def test_parquet_columns_have_names_and_may_miss_values(tmp_path: Path) -> None:
     assert np.array_equal(pandas.read_parquet(tmp_path / "y.parquet").to_numpy(), TABLE[:, :2])
 
 
+def test_what_two_jobs_remove_at_the_same_time_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they begin to write they remove the parts that a job left whose processes have ended."""
+    left, remove = tmp_path / "left.part", shutil.rmtree
+    left.mkdir()
+
+    def both(path: Path) -> None:
+        remove(path)
+        remove(path)
+
+    monkeypatch.setattr(shutil, "rmtree", both)
+    agreement._remove(left)
+    assert not left.exists()
+
+
 @pytest.mark.parametrize("nprocs", [1, 3])
 def test_hidden_files_in_a_folder_are_no_part_of_the_table(tmp_path: Path, nprocs: int) -> None:
     """pyarrow leaves them out, too: among them is what an interrupted write left."""
