@@ -52,6 +52,7 @@ class JobFile:
     left: Sequence[int] = ()  # those that are not used any more
     keepers: Sequence[Any] = ()  # (number, position of its host, the fields of its `Address`) of each
     output: Sequence[Any] = ()  # of standard output, if it is a file: name, inode, size at the start of the job
+    started: int = 0  # when bsprun was started (`start_of`): its number may be another process's later
 
     def write(self) -> None:
         """Write the file, complete or not at all; do nothing without a folder for it."""
@@ -72,7 +73,10 @@ class JobFile:
 
     def runs(self) -> bool:
         """Return whether bsprun is alive, as far as that can be seen: True for one on another machine."""
-        return self.host != socket.gethostname() or Path(f"/proc/{self.pid}").exists()
+        if self.host != socket.gethostname():
+            return True
+        started = start_of(self.pid)
+        return started is not None and self.started in (0, started)
 
     def is_over(self) -> bool:
         """Return whether nothing is left of a job.
@@ -97,6 +101,15 @@ def fresh_name(program: Sequence[str]) -> str:
     named = program[1] if program[0] in ("-m", "--numpy") and len(program) > 1 else program[0]
     script = named if program[0] == "-m" else Path(named).stem
     return f"{script.rpartition('.')[2] or 'job'}-{secrets.token_hex(2)}"
+
+
+def start_of(pid: int) -> int | None:
+    """Return when a process was started, in clock ticks since the system was; None if it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == b"Z" else int(fields[19])  # Z: a container's first process may collect none
 
 
 def regular_output() -> tuple[str, int, int] | tuple[()]:

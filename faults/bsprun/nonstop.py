@@ -24,7 +24,7 @@ from bsp.faults.bsprun.crew import Crew, keeper_command
 from bsp.faults.bsprun.homes import Homes
 from bsp.faults.bsprun.incarnation import Estate, Incarnation, NotStarted
 from bsp.faults.bsprun.job import OVERTHROWN, Job, Resilience, identity, key_of, last_checkpoint, placed
-from bsp.faults.bsprun.job_file import JobFile, waiting
+from bsp.faults.bsprun.job_file import JobFile, start_of, waiting
 from bsp.faults.carrier.job_key import from_secret
 from bsp.faults.checkpoints.folder import Checkpoint
 from bsp.faults.checkpoints.key import VARIABLE
@@ -127,7 +127,8 @@ def _file(job: Job, crew: Crew) -> JobFile:
         name=job.name, pid=os.getpid(), host=socket.gethostname(), began=time.time() - time.monotonic() + job.began,
         program=tuple(job.launch.asked), incarnation=job.incarnation, resumed=job.resumed, folder=os.getcwd(),
         identity=job.identity,
-        launch=asdict(job.launch), asked=asdict(job.asked), output=job.file_of_output, **crew.told(),
+        launch=asdict(job.launch), asked=asdict(job.asked), output=job.file_of_output,
+        started=start_of(os.getpid()) or 0, **crew.told(),
     )  # fmt: skip
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,6 +53,18 @@ def test_a_file_goes_when_nobody_waits_for_another_bsprun_any_more(
     assert [each.name for each in known()] == ["job"] * stays
     assert (folder / "job.json").exists() == stays
     assert WRITTEN_EVERY < DAY
+
+
+def test_a_bsprun_is_gone_when_its_number_is_another_process_or_one_that_has_ended() -> None:
+    ours = replace(on_several_machines("job", 0.0), host=socket.gethostname(), pid=os.getpid())
+    started = job_file.start_of(os.getpid())
+    assert started is not None
+    assert replace(ours, started=started).runs()
+    assert not replace(ours, started=started - 1).runs()
+    with subprocess.Popen(["true"]) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        assert not replace(ours, pid=ended.pid).runs()
+    assert not replace(ours, pid=ended.pid).runs()
 
 
 def test_a_job_that_ends_while_jobs_are_listed_hides_no_other(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
