@@ -72,7 +72,7 @@ class Mesh:
         self._key = key
         self._context = zmq.Context()
         self._context.set(zmq.MAX_SOCKETS, min(_MOST_CONNECTIONS, self._context.get(zmq.SOCKET_LIMIT)))
-        self._guard = ThreadAuthenticator(self._context)
+        self._guard = _Guard(self._context)
         self._guard.start()
         self._guard.configure_curve_callback(credentials_provider=_OnlyThisKey(key))
         self.socket: zmq.Socket[bytes] = self._context.socket(zmq.PULL)
@@ -180,7 +180,18 @@ class Mesh:
         self._peers.clear()
         self.socket.close(linger=0)
         self._guard.stop()
-        self._context.term()
+        self._context.destroy(linger=0)  # `term` would wait for ever for a socket whose opening was interrupted
+
+
+class _Guard(ThreadAuthenticator):
+    """The thread that decides which connections are accepted."""
+
+    def stop(self) -> None:
+        """End the thread.  If a Ctrl-C has kept it from its start, nobody would take the message to end."""
+        if self.pipe is not None and not self.is_alive():
+            self.pipe.close()
+            self.pipe = None  # type: ignore[assignment]
+        super().stop()
 
 
 class _OnlyThisKey:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import socket
 import time
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 import zmq
+import zmq.auth.thread
 
 from bsp.faults.carrier.job_key import JobKey, fresh, from_secret
 from bsp.faults.carrier.mesh import Mesh
@@ -137,6 +139,31 @@ def test_what_is_sent_to_who_is_gone_or_unknown_is_lost_and_nobody_waits() -> No
         assert one.known() == {1, 2}
         one.forget(2)
         assert one.known() == {1}
+
+
+@pytest.mark.timeout(60)
+def test_a_mesh_closes_after_an_interrupt_of_a_connection() -> None:
+    """A Ctrl-C may come while a socket is opened; its command must end all the same."""
+    mesh = Mesh(fresh(), 0)
+    nowhere = mesh.address._replace(here="nowhere://")
+    with pytest.raises(zmq.ZMQError) as kept:  # with the socket, as an interrupt keeps it
+        mesh.meet(1, nowhere)
+    mesh.close()
+    assert kept.value
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of sockets that Python closes
+def test_an_interrupt_of_the_start_of_a_mesh_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if it comes before the thread that checks keys has started."""
+
+    def interrupted(*given: Any, **named: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(zmq.auth.thread, "AuthenticationThread", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Mesh(fresh(), 0)
+    gc.collect()
 
 
 def test_injected_faults_drop_delay_and_double_messages() -> None:
