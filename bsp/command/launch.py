@@ -259,12 +259,11 @@ def _to_its_end(
     ending = desk.ending
     with open(launcher, errors="replace") as file:
         told = file.read()
-    asked_to_end = -code in ASKED
-    if ending.status is not None and (ending.status or not asked_to_end):  # else threads of the program were ended
+    if ending.status is not None:
         return Outcome(ending.status, ending.said)
-    if isinstance(desk, Links) and desk.lost_hosts and not asked_to_end:
+    if isinstance(desk, Links) and desk.lost_hosts and -code not in ASKED:
         return Outcome(1, f"bsprun: error: {_silence(job, desk)}\n")
-    if code < 0 and (asked_to_end or not single):
+    if code < 0 and (-code in ASKED or not single):
         # MPI's launcher may abort or crash when its processes do, before it has told of their end
         crashed = -code in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS)
         why, advice = _without_mpi(job, desk, told) if crashed else ("", "")
