@@ -20,6 +20,7 @@ from bsp.errors import LaunchError
 from bsp.faults.carrier.job_key import JobKey, fresh
 from bsp.faults.carrier.mesh import BSPRUN, Address, Mesh
 from bsp.faults.engine.control_messages import (
+    SERVED_ANOTHER,
     Addresses,
     Answered,
     Appeared,
@@ -453,8 +454,7 @@ class Crew:
             elif isinstance(message, Refused):
                 self._keepers[message.keeper].refused = message.why
             elif isinstance(message, Superseded) and message.reign > self._mesh.reign:
-                self.overthrown = True
-                self._events.append(Overthrown())
+                self._give_way()
             elif isinstance(message, FromAgent) and sender in self._agents:
                 self._from_agent(sender, message)
         now = time.monotonic()
@@ -478,6 +478,8 @@ class Crew:
                 later.again_after = min(2 * link.again_after, _REVIVE[1])
             return
         if link.process is not None and link.process.poll() is not None:
+            if link.process.returncode == SERVED_ANOTHER:  # we have stood still since
+                self._give_way()
             if link.here:
                 kill_session(link.process.pid)  # what programs have started and left; at once: the number may be reused
             self._lose(link, "has ended")
@@ -498,6 +500,11 @@ class Crew:
             link.silent = True
             elements = [element for element, agent in self._agents.items() if agent.keeper is link]
             self._events.append(Silent(link.position, elements, silent))
+
+    def _give_way(self) -> None:
+        """Note that another bsprun has taken over, before all else that has happened."""
+        self.overthrown = True
+        self._events.insert(0, Overthrown())
 
     def _complaint(self, descriptor: int) -> None:
         """Read what a host's processes have written to standard error."""

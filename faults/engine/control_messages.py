@@ -74,6 +74,9 @@ class Superseded(NamedTuple):
     reign: int
 
 
+SERVED_ANOTHER = 76  # exit status of a keeper which tells the bsprun that has started it the same
+
+
 class Refused(NamedTuple):
     """The job cannot run on this host."""
 

@@ -26,6 +26,7 @@ from bsp.faults.carrier.wire import Closed, Wire
 from bsp.faults.engine import forks
 from bsp.faults.engine.agent import asked_to_leave, lead, leave_when_asked
 from bsp.faults.engine.control_messages import (
+    SERVED_ANOTHER,
     Answered,
     Inquiry,
     Introduced,
@@ -60,6 +61,7 @@ class Keeper:
         )
         self._bsprun = Address(*settings["bsprun"])
         self._mesh.meet(BSPRUN, self._bsprun)
+        self._first_reign = settings["reign"]
         self._facts = facts()
         self._wanted = Wanted(0, 0, frozenset(), {})
         self._running: dict[tuple[int, int], int] = {}
@@ -68,8 +70,15 @@ class Keeper:
         self._unheard = 0
         self._spot = SpotNotice(settings["leave_when"])
 
-    def run(self) -> None:
-        """Serve until the job is over, or bsprun is gone."""
+    def run(self) -> int:
+        """Serve until the job is over, or bsprun is gone; return the exit status: 0, SERVED_ANOTHER, 1 if it failed."""
+        try:
+            self._serve()
+        except Closed:  # the fork server is gone
+            return 1
+        return SERVED_ANOTHER if self._mesh.reign > self._first_reign else 0
+
+    def _serve(self) -> None:
         poller = zmq.Poller()
         for what in (self._forks.fileno(), self._mesh.socket):
             poller.register(what, zmq.POLLIN)
@@ -236,11 +245,9 @@ def main() -> None:
     _find_bsprun(settings)
     allow_many_files()
     keeper = Keeper(settings, sys.argv[2:])
-    status = 0
+    status = 1
     try:
-        keeper.run()
-    except Closed:  # the fork server is gone
-        status = 1
+        status = keeper.run()
     finally:
         keeper.end()
         os._exit(status)

@@ -276,6 +276,18 @@ def test_one_that_stood_still_finds_that_it_is_superseded(jobs: Callable[..., Jo
     assert job.right()
 
 
+def test_one_that_stood_still_until_the_end_does_not_begin_again(jobs: Callable[..., Job], tmp_path: Path) -> None:
+    """Its elements are all gone, and there is a checkpoint from which it could go on."""
+    job = jobs("--checkpoint", str(tmp_path / "saved"), "--every", "10")
+    job.until(lambda: job.events("checkpoint"), "a checkpoint")
+    job.runs[0].send_signal(signal.SIGSTOP)
+    job.attach("--takeover")
+    assert job.runs[-1].wait(SECONDS) == 0, job.story()
+    job.runs[0].send_signal(signal.SIGCONT)
+    assert job.runs[0].wait(SECONDS) == 1
+    assert job.right()
+
+
 def test_a_checkpoint_is_written_by_the_next_bsprun(jobs: Callable[..., Job], tmp_path: Path) -> None:
     folder = str(tmp_path / "saved")
     job = jobs("--checkpoint", folder, "--every", "10")
