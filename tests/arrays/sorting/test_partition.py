@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpys_answers import as_numpys, dealt, dealt_always
@@ -51,6 +52,15 @@ def test_positions_partition_at_all_ranks_and_are_the_same_for_all_layouts(
     for rank in ranks % size:
         for part in (slice(None, rank), slice(rank, rank + 1), slice(rank + 1, None)):
             np.testing.assert_array_equal(np.sort(x[places[part]]), ordered[part])
+
+
+@pytest.mark.jobs
+def test_positions_that_travel_between_elements_are_the_same() -> None:
+    def main(proc: bsp.Process) -> bytes:
+        x = ba.random.default_rng(1).integers(0, 1000, 300_000)
+        return ba.argpartition(x, [10, 200_000]).compute().tobytes()
+
+    assert bsp.run(main, nprocs=3, elements=3) == bsp.run(main, nprocs=3) == bsp.run(main, nprocs=1) * 3
 
 
 @examples(40)
