@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from bsp.arrays.errors import FormatError
+from bsp.arrays.errors import ArrayError, FormatError
 from bsp.arrays.execution.world import world
 from bsp.arrays.files.agreement import PathLike, agreed, path_of, same_everywhere, written_in_parts
 from bsp.arrays.files.fields import Fields
@@ -145,9 +145,11 @@ def write_mtx(path: PathLike, a: SparseArray, *, comment: str = "") -> None:
 
     Numbers are written so that reading gives the same ones.  Each process formats and writes its own entries.
     Cost: 4 supersteps, in which the only words are the lengths of the parts.
-    Raises FileError on every process if one could not write; nothing is left behind.
+    Raises FileError on every process if one could not write; nothing is left behind.  ArrayError for other arrays.
     """
     name = path_of(path, "write_mtx")
+    if not isinstance(a, SparseArray):
+        raise ArrayError(f"write_mtx: {a!r:.60} is no sparse array of two axes; save_npz takes any number of axes")
     field = "unsigned-integer" if a.dtype == np.uint64 else {"f": "real", "c": "complex"}.get(a.dtype.kind, "integer")
     head = f"%%MatrixMarket matrix coordinate {field} general\n"
     head += "".join(f"%{line}\n" for line in comment.splitlines()) + f"{a.shape[0]} {a.shape[1]} {a.nnz}\n"

@@ -560,6 +560,7 @@ def test_mistakes_are_told_on_all_processes(nprocs: int) -> None:
             (lambda: A.tocsr(), "a matrix has 2 axes"), (lambda: len(A), "ambiguous"),
             (lambda: np.asarray(A), r"would make it dense: .*todense\(\)"),
             (lambda: np.linalg.norm(A), r"would make it dense"),
+            (lambda: sparse.write_mtx("a.mtx", A), "no sparse array of two axes; save_npz takes any number"),  # type: ignore[arg-type]
         ]:  # fmt: skip
             with pytest.raises((ba.ArrayError, TypeError), match=text):
                 wrong()
