@@ -818,7 +818,7 @@ def test_parquet_columns_have_names_and_may_miss_values(tmp_path: Path) -> None:
 
 
 def test_what_two_jobs_remove_at_the_same_time_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As they begin to write they remove the parts that a job left whose processes have ended."""
+    """Both remove, as they begin to write, the parts that a job left whose processes have ended."""
     left, remove = tmp_path / "left.part", shutil.rmtree
     left.mkdir()
 

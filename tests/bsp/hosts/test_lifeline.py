@@ -1,4 +1,4 @@
-"""What happens between an element and bsprun when one of them ends early."""
+"""The connection between an element and bsprun when one of them ends early."""
 
 from __future__ import annotations
 

@@ -277,7 +277,7 @@ def test_one_that_stood_still_finds_that_it_is_superseded(jobs: Callable[..., Jo
 
 
 def test_one_that_stood_still_until_the_end_does_not_begin_again(jobs: Callable[..., Job], tmp_path: Path) -> None:
-    """Its elements are all gone, and there is a checkpoint from which it could go on."""
+    """The elements are all gone, and there is a checkpoint from which the first bsprun could go on."""
     job = jobs("--checkpoint", str(tmp_path / "saved"), "--every", "10")
     job.until(lambda: job.events("checkpoint"), "a checkpoint")
     job.runs[0].send_signal(signal.SIGSTOP)

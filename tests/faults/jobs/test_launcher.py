@@ -305,7 +305,7 @@ def test_two_signals_at_once_are_told_once() -> None:
 
 
 def test_a_fault_hits_a_worker_that_is_faster_than_the_word_of_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its first superstep may come first on a busy machine; number 0 would be all processes of the host."""
+    """The worker's first superstep may come first on a busy machine; number 0 would be all processes of the host."""
     hit = list[int]()
     monkeypatch.setattr(agent, "_hit", lambda fault, pid: hit.append(pid))
     ours, server = socket.socketpair()
