@@ -23,7 +23,7 @@ class Distinct(NamedTuple):
     first: np.ndarray  # position in C order
 
 
-def bare(values: np.ndarray) -> Distinct:
+def _bare(values: np.ndarray) -> Distinct:
     """Return distinct elements without counts and positions."""
     return Distinct(values, NOTHING, NOTHING)
 
@@ -49,10 +49,10 @@ class OwnElements(NamedTuple):
 def own_elements(here: World, node: Node, equal_nan: bool, wanted: tuple[bool, bool, bool]) -> OwnElements:
     """Return the distinct elements of this process, which has all if the array is replicated.
 
-    wanted : whether first positions, inverses and counts are.  Counts alone of integers take a sort, and no argsort.
+    wanted : whether first positions, inverses and counts are.  For counts alone of integers no positions are sorted.
     """
     details = any(wanted)
-    bare = not details or (not any(wanted[:2]) and node.kind.dtype.kind in "biu")
+    unplaced = not details or (not any(wanted[:2]) and node.kind.dtype.kind in "biu")
     layout = layout_at(node)
     shape = node.kind.shape
     parts, local = [], []
@@ -60,7 +60,7 @@ def own_elements(here: World, node: Node, equal_nan: bool, wanted: tuple[bool, b
     for at in ats:
         block = node.value[at]
         flat = block.reshape(-1)
-        if bare:
+        if unplaced:
             values, counts = _counted(flat, equal_nan)
             parts.append(Distinct(values, counts if details else NOTHING, NOTHING))
             continue
@@ -77,7 +77,7 @@ def own_elements(here: World, node: Node, equal_nan: bool, wanted: tuple[bool, b
     if len(parts) == 1:
         return OwnElements(parts[0], dict(zip(ats, local, strict=False)))
     together = merged(parts, equal_nan)
-    if bare:
+    if unplaced:
         return OwnElements(together, {})
     places = [places_of(together, part, equal_nan) for part in parts]
     inverses = {at: place[inverse] for at, inverse, place in zip(ats, local, places, strict=False)}
@@ -129,7 +129,7 @@ def merged(parts: Sequence[Distinct], equal_nan: bool) -> Distinct:
     counted, placed = (all(part[k] is not NOTHING for part in parts) for k in (1, 2))
     if not placed and not counted:
         values.sort()
-        return bare(values[_changes(values, equal_nan)])
+        return _bare(values[_changes(values, equal_nan)])
     counts = np.concatenate([part.counts for part in parts])
     first = np.concatenate([part.first for part in parts])
     if not placed:

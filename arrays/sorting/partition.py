@@ -110,7 +110,12 @@ def _classes(x: np.ndarray, values: Any) -> list[np.ndarray]:
     return [np.flatnonzero(number == k) for k in range(2 * len(values) + 1)]
 
 
-@declares(lambda costs, node, ranks: block_map(node, INT64, lambda x: np.argpartition(x, ranks) if ranks else x))
+def _whole_cost(costs: Reported, node: Node, ranks: list[int]) -> Array:
+    """Declare the cost of `_whole_positions`."""
+    return block_map(node, INT64, lambda x: np.argpartition(x, ranks) if ranks else x.astype(INT64))
+
+
+@declares(_whole_cost)
 def _whole_positions(node: Node, ranks: list[int]) -> Array:
     """Return the positions of a vector that is replicated or in one block.  No superstep."""
 

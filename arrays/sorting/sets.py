@@ -19,7 +19,6 @@ from bsp.arrays.selection.masks import compress_node
 from bsp.arrays.sorting.distinct import (
     by_source,
     distinct,
-    own_elements,
     parted,
     splits,
     tell_elements,
@@ -28,6 +27,7 @@ from bsp.arrays.sorting.distinct import (
     words_of,
 )  # fmt: skip
 from bsp.arrays.sorting.order_statistics import ALL
+from bsp.arrays.sorting.own_distinct import own_elements
 from bsp.arrays.sorting.searching import searchsorted
 from bsp.arrays.sorting.sorting import INT64, argsort
 from bsp.arrays.sorting.splitting import cuts_cost, shares
