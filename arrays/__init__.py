@@ -39,6 +39,7 @@ from bsp.arrays.errors import GatherRefused as GatherRefused
 from bsp.arrays.errors import LayoutError as LayoutError
 from bsp.arrays.errors import PlanTooLarge as PlanTooLarge
 from bsp.arrays.execution.world import options as options
+from bsp.arrays.files.csv import loadtxt as loadtxt
 from bsp.arrays.files.csv import read_csv as read_csv
 from bsp.arrays.files.formats import FUNCTIONS as _FILES
 from bsp.arrays.files.formats import load as load

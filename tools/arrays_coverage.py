@@ -256,7 +256,7 @@ rot90                   A
 row_stack               (A, A2)
 save                    [f(path + '/y.npy', A), np.load(path + '/y.npy')][1]
 savetxt                 [f(path + '/y.txt', A), np.loadtxt(path + '/y.txt')][1]
-loadtxt                 [np.savetxt(path + '/z.csv', np.eye(4), delimiter=','), f(path + '/z.csv', delimiter=',')][1]
+loadtxt                 [np.savetxt(path + '/z.txt', np.eye(4)), f(path + '/z.txt')][1]
 savez                   [f(path + '/y.npz', A=A), np.load(path + '/y.npz')['A']][1]
 savez_compressed        [f(path + '/yc.npz', A=A), np.load(path + '/yc.npz')['A']][1]
 searchsorted            k, u
@@ -342,8 +342,6 @@ irfft2                  C
 """
 # what is not compared by value: factors are unique up to signs, new memory holds anything
 HOW = {"qr": "signs", "svd": "signs", "eigh": "signs", "empty": "kind", "empty_like": "kind"}
-# of another name than NumPy's
-OTHERWISE = {"loadtxt": "read_csv"}
 
 GENERATOR = """
 beta                        2.0, 3.0, 2000
@@ -657,11 +655,11 @@ def _of(module: str, names: Sequence[str], section: str, recipes: dict[str, str]
     dot = f"{module}." if module else ""
     found = []
     for name in names:
-        get, own = partial(getattr, theirs, name), OTHERWISE.get(name, name)
+        get = partial(getattr, theirs, name)
         text = recipes.get(name) or _generic(get())
         ways = [(f"np.{dot}{name}", get)]
-        if callable(getattr(ours, own, None)):
-            ways.append((f"ba.{dot}{own}", partial(getattr, ours, own)))
+        if callable(getattr(ours, name, None)):
+            ways.append((f"ba.{dot}{name}", partial(getattr, ours, name)))
         found.append(Case(section, name, text, tuple(ways), get, HOW.get(name, "values")))
     return found
 

@@ -45,7 +45,7 @@ if not COMPILED:
 
         In C: read the complete lines of a text, of plain numbers; return (rows, bytes) read, or None if it cannot.
 
-        delimiter, decimal : the numbers of characters.
+        delimiter, decimal : the numbers of characters; delimiter 0: any run of blanks.
         places : by field of a line its column in `out`, as int64; -1 for none.
         powers : `powers_of_five()`.
         out : float64, (rows, columns), by rows; lines that do not fit are not read.

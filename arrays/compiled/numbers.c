@@ -19,7 +19,7 @@ static const double TENS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e
 
 /* How the lines of a file are written. */
 typedef struct {
-    char delimiter, decimal;
+    char delimiter, decimal; /* delimiter 0: any run of blanks, which may also begin and end a line */
     Py_ssize_t width;
     const int64_t *places;  /* by field its column; -1: it is not read */
     const uint64_t *powers; /* 5^q, 128 bits that begin with a one: high half, low half */
@@ -87,14 +87,14 @@ static const char *add_digits(const char *at, uint64_t *w)
     return at;
 }
 
-/* Return whether the digits of a number are few enough: zeros in front do not count. */
-static int are_few(const char *at, const char *end)
+/* Return whether the digits of a number are few enough: zeros in front do not count, nor does the decimal mark. */
+static int are_few(const char *at, const char *end, const char *mark)
 {
     if (end - at <= DIGITS)
         return 1;
-    while (at < end && (*at == '0' || (unsigned char)(*at - '0') >= 10))
+    while (at < end && (*at == '0' || at == mark))
         at++;
-    return end - at <= DIGITS;
+    return end - at - (at <= mark && mark < end) <= DIGITS;
 }
 
 /* Read a decimal number of the usual form, in text that a line break ends; return its end, or NULL if there is none, or one of
@@ -106,7 +106,7 @@ static const char *read_decimal(const char *at, const Dialect *dialect, double *
     uint64_t w = 0;
     int64_t q = 0;
     at += negative | (*at == '+');
-    const char *first = at, *last = at = add_digits(at, &w);
+    const char *first = at, *mark = at = add_digits(at, &w), *last = at;
     int digits = at > first;
     if (*at == dialect->decimal) {
         last = add_digits(at + 1, &w);
@@ -124,7 +124,7 @@ static const char *read_decimal(const char *at, const Dialect *dialect, double *
         digits = at > begin ? digits : 0;
         q += down ? -exponent : exponent;
     }
-    if (!digits || !are_few(first, last))
+    if (!digits || !are_few(first, last, mark))
         return NULL;
     *found = 0;
     if (w && !nearest(w, q, dialect->powers, found))
@@ -165,23 +165,39 @@ static int is_blank(const char *at, const char *end, char delimiter)
     return at == end;
 }
 
+static const char *behind_blanks(const char *at, const char *end)
+{
+    while (at < end && (*at == ' ' || *at == '\t'))
+        at++;
+    return at;
+}
+
+/* Return whether a character separates two fields. */
+static int separates(char c, char delimiter)
+{
+    return c == delimiter || (!delimiter && (c == ' ' || c == '\t'));
+}
+
 /* Read a line, which has no line break at its end, into a row; return whether it could be read. */
 static int read_line(const char *at, const char *end, const Dialect *dialect, double *row)
 {
+    char delimiter = dialect->delimiter;
     for (Py_ssize_t field = 0; field < dialect->width; field++) {
         int64_t place = dialect->places[field];
+        at = delimiter ? at : behind_blanks(at, end);
         double *found = place < 0 ? NULL : row + place;
         const char *stop = found && !dialect->looks_missing ? read_decimal(at, dialect, found) : NULL;
-        if (!stop || (stop != end && *stop != dialect->delimiter)) {
-            for (stop = at; stop < end && *stop != dialect->delimiter; stop++)
+        if (!stop || (stop != end && !separates(*stop, delimiter))) {
+            for (stop = at; stop < end && !separates(*stop, delimiter); stop++)
                 if (*stop == '"' || *stop == '\r')
                     return 0;
             if (found && !read_field(at, stop, dialect, found))
                 return 0;
         }
+        stop = delimiter ? stop : behind_blanks(stop, end);
         if ((stop == end) != (field == dialect->width - 1))
             return 0;
-        at = stop + 1;
+        at = delimiter ? stop + 1 : stop;
     }
     return 1;
 }
@@ -220,7 +236,8 @@ static int check(Dialect *dialect, const Py_buffer *places, const Py_buffer *pow
 
 /* numbers_of_lines(text, delimiter, decimal, places, missing, powers, out, columns): read the complete lines of a text.
  *
- * delimiter, decimal : the numbers of characters.   places : by field of a line its column in out, as int64; -1 for none.
+ * delimiter, decimal : the numbers of characters; delimiter 0: any run of blanks.
+ * places : by field of a line its column in out, as int64; -1 for none.
  * missing : a tuple of bytes.   out : float64, (rows, columns), by rows; lines that do not fit are not read.
  * Return (rows read, bytes read); None if there is something that only the reference can read, or can say what is wrong.
  */

@@ -274,22 +274,28 @@ def _in_c(lines: LineSource, fields: Fields) -> Columns | None:
 def _pieces_in_c(lines: LineSource, fields: Fields) -> Iterator[np.ndarray]:
     """Yield the numbers of some lines as C reads them, shape (rows, columns); the next piece overwrites the last one.
 
+    Integers are read as float64, which holds those below 2^53.
     Raises _NotInC if some are texts, or lines cannot be read in C.
     """
-    if not COMPILED or fields.delimiter is None or fields.dtype.kind != "f" or not fields.columns:
+    delimiter = fields.delimiter or "\0"  # none: any run of blanks
+    whole = fields.dtype.kind != "f"
+    low, high = _exact_as_floats(fields.dtype) if whole else (0, 0)
+    if not COMPILED or not fields.columns:
         raise _NotInC
-    if fields.delimiter in f"0123456789+-eE{fields.decimal}":
+    if delimiter in f"0123456789+-eE{fields.decimal}":
         raise _NotInC
     places = np.full(fields.width, -1)
     places[list(fields.columns)] = np.arange(len(fields.columns))
-    marks = ord(fields.delimiter), ord(fields.decimal)
-    missing = tuple(each.encode() for each in fields.missing)
+    marks = ord(delimiter), ord(fields.decimal)
+    missing = () if whole else tuple(each.encode() for each in fields.missing)
     text, found, least = b"", b"\n", max(fields.width, 2)  # bytes of a row
     out = np.empty((0, len(fields.columns)))
     with lines.stream() as stream:
         while found:
             found = stream.read(_CHUNK)
             text += found or b"\n" * bool(text)  # the last line may lack its line break
+            if whole and any(mark in text for mark in (b".", b"e", b"E")):
+                raise _NotInC
             if len(text) // least > len(out):
                 out = np.empty((len(text) // least, out.shape[1]))
             read = numbers_of_lines(text, *marks, places, missing, powers_of_five(), out, out.shape[1])
@@ -297,12 +303,20 @@ def _pieces_in_c(lines: LineSource, fields: Fields) -> Iterator[np.ndarray]:
                 raise _NotInC
             rows, done = read
             text = text[done:]
+            if whole and not ((low <= out[:rows]) & (out[:rows] <= high)).all():
+                raise _NotInC
             if rows:
                 yield out[:rows]
             if len(text) > _LONGEST:
                 raise _NotInC
     if text:  # rows that are too short for `out` to have room for them
         raise _NotInC
+
+
+def _exact_as_floats(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """Return the least and the greatest integer of a dtype that are read as float64 without a rounding."""
+    limits = np.iinfo(dtype)
+    return max(int(limits.min), 1 - (1 << 53)), min(int(limits.max), (1 << 53) - 1)
 
 
 def _by_pyarrow(lines: LineSource, fields: Fields, texts: Collection[int]) -> Columns | None:

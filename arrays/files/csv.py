@@ -1,8 +1,9 @@
-"""Tables in text files: each process reads and parses its own lines, see `lines`."""
+"""Numbers and tables in text files: each process reads and parses its own lines, see `lines`."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from itertools import chain, count
 from typing import Any, BinaryIO, Literal, overload
 
@@ -12,14 +13,14 @@ from bsp.arrays.api.creation import Grid, layout_for
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.execution.world import filled, world
 from bsp.arrays.expressions.element_types import element_type
-from bsp.arrays.expressions.graph import leaf
+from bsp.arrays.expressions.graph import DType, Node, leaf
 from bsp.arrays.expressions.layout import ragged
-from bsp.arrays.files.agreement import PathLike, agreed, same_everywhere, unchanged
+from bsp.arrays.files.agreement import PathLike, agreed, evaluated, same_everywhere, unchanged
 from bsp.arrays.files.columns import Columns, columns_of, line_of, numbers_of
 from bsp.arrays.files.dialect import SAMPLE, Dialect, completed
-from bsp.arrays.files.fields import MISSING, BadLine, Fields, is_number
+from bsp.arrays.files.fields import MISSING, NOT_A_NUMBER, BadLine, Fields, is_number
 from bsp.arrays.files.format import Choose, register
-from bsp.arrays.files.lines import Chosen, Opening, TextLines, lines_of, opening_of
+from bsp.arrays.files.lines import Chosen, Open, Opening, TextLines, lines_of, opening_of, shortened
 from bsp.arrays.procedures.operands import in_layout
 from bsp.arrays.typing import DTypeLike
 
@@ -57,19 +58,92 @@ def read_csv(
     words to the array's layout.  Compressed text of s bytes is first sent out by process 0, h = s/8 · (p - 1)/p words.
     Raises NoSuchFile, FileError, or FormatError with the line and the column, the same on every process.
     """
-    here = world()
     call = f"read_csv({os.fspath(path)!r})"
-    kind = element_type(dtype)
-    if kind.kind not in "iuf":
-        raise TypeError(f"{call}: dtype={kind} is none of integers or floats")
-    if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n'):
-        raise ValueError(f"{call}: delimiter={delimiter!r}: one character, or None for any run of blanks")
+    kind = _dtype_of_numbers(call, dtype)
+    _check_delimiter(call, delimiter)
     if header not in (True, False, "auto"):
         raise ValueError(f"{call}: header={header!r} is none of True, False, 'auto'")
 
     def opening(file: BinaryIO) -> Opening:
         return opening_of(file, delimiter, header, kind, usecols, skiprows)
 
+    def hint(opened: Opening) -> str:
+        unnamed = "; header=True if this line has names" if header == "auto" else ""
+        return _OF_TEXT if opened.named else unnamed
+
+    single = isinstance(usecols, (int, np.integer, str))
+    node, fields = _rows_of_numbers(call, path, opening, hint, single)
+    array = wrap(in_layout(node, layout_for(node.kind.shape, grid, process_grid)))
+    return (array, [fields.names[column] for column in fields.columns]) if names else array
+
+
+def loadtxt(
+    fname: PathLike, dtype: DTypeLike = float, comments: str | Sequence[str] | None = "#", delimiter: str | None = None,
+    skiprows: int = 0, usecols: int | Sequence[int] | None = None, unpack: bool = False, ndmin: int = 0,
+    max_rows: int | None = None, grid: Grid = None, process_grid: Grid = None,
+) -> Array:  # fmt: skip
+    """Read the numbers of a text file, one row a line, as numpy.loadtxt does.
+
+    fname : a plain file, or a compressed one if it ends in .gz, .bz2 or .xz.
+    dtype : an integer or float dtype.  Every field must be a number; `read_csv` reads files with missing values.
+    comments : the mark that begins a comment, or several; None: there are no comments.
+    delimiter : one character; None: any run of blanks.
+    skiprows : the number of lines to skip first, comments and blank ones among them.
+    usecols : the numbers of the columns to read; the others may hold text.
+    unpack : return the transpose, so that `x, y = loadtxt(...)` takes the columns apart.
+    ndmin : axes of length 1 are dropped while more axes than this are left.
+    max_rows : the number of rows to read, comments and blank lines not counted; None: all.
+    Cost, n numbers: as `read_csv`; with max_rows each process also reads through the lines of all these rows.
+    Raises NoSuchFile, FileError, or FormatError with the line and the column, the same on every process; also for a
+    file without data.
+    """
+    call = f"loadtxt({os.fspath(fname)!r})"
+    kind = _dtype_of_numbers(call, dtype)
+    _check_delimiter(call, delimiter)
+    marks = () if comments is None else (comments,) if isinstance(comments, str) else tuple(comments)
+    for mark in marks:
+        if not mark or "\n" in mark or mark == delimiter:
+            raise ValueError(f"{call}: comments={comments!r}: a mark is some characters, not the delimiter; None: none")
+    if ndmin not in (0, 1, 2):
+        raise ValueError(f"{call}: ndmin={ndmin!r} is none of 0, 1, 2")
+    if max_rows is not None and max_rows < 1:
+        raise ValueError(f"{call}: max_rows={max_rows}: at least 1, or None for all")
+
+    def opening(file: BinaryIO) -> Opening:
+        found = opening_of(file, delimiter, False, kind, usecols, skiprows, marks)
+        found = found._replace(fields=found.fields._replace(missing=NOT_A_NUMBER))
+        return found if max_rows is None else shortened(file, found, max_rows)
+
+    node, _ = _rows_of_numbers(call, fname, opening, lambda opened: "", False)
+    array = wrap(node)
+    if ndmin < 2:
+        shape = tuple(length for length in array.shape if length != 1)
+        array = array.reshape(shape or (1,) * ndmin)
+    array = array.T if unpack else array
+    return wrap(in_layout(evaluated(array), layout_for(array.shape, grid, process_grid)))
+
+
+def _dtype_of_numbers(call: str, dtype: DTypeLike) -> DType:
+    kind = element_type(dtype)
+    if kind.kind not in "iuf":
+        raise TypeError(f"{call}: dtype={kind} is none of integers or floats")
+    return kind
+
+
+def _check_delimiter(call: str, delimiter: str | None) -> None:
+    if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n'):
+        raise ValueError(f"{call}: delimiter={delimiter!r}: one character, or None for any run of blanks")
+
+
+def _rows_of_numbers(
+    call: str, path: PathLike, opening: Open, hint: Callable[[Opening], str], single: bool
+) -> tuple[Node, Fields]:
+    """Return the numbers of a file, each row where it was read, and what its lines hold.  Collective.
+
+    hint : returns what to add to the error of a first line of data that is no number.
+    single : whether the only column is read as a vector.
+    """
+    here = world()
     lines = lines_of(path, opening)
     found: list[np.ndarray] = []
 
@@ -79,11 +153,8 @@ def read_csv(
             found.append(numbers_of(own, own.opening.fields))
         except BadLine as bad:
             line = own.before() + bad.index
-            hint = ""
-            if line == own.opening.lines and bad.text.endswith("is no number"):
-                hint = "; header=True if this line has names" if header == "auto" else ""
-                hint = _OF_TEXT if own.opening.named else hint
-            raise ValueError(f"line {line + 1}: {bad.text}{hint}") from None
+            first = line == own.opening.lines and bad.text.endswith("is no number")
+            raise ValueError(f"line {line + 1}: {bad.text}{hint(own.opening) if first else ''}") from None
         return len(found[0]), tuple(own.opening.fields), own.size
 
     told = agreed(call, work)
@@ -92,14 +163,12 @@ def read_csv(
     (values,) = found
     counts = [count for count, _, _ in told]
     shape: tuple[int, ...] = (sum(counts), len(fields.columns))
-    if isinstance(usecols, (int, np.integer, str)):
+    if single:
         shape, values = shape[:1], values[:, 0]
     fallen = ragged(shape, 0, counts)
     (at,) = fallen.mine(here.pid)
-    block = filled(values.shape, kind, lambda: np.ascontiguousarray(values))
-    node = leaf(shape, kind, fallen, {at: block})
-    array = wrap(in_layout(node, layout_for(shape, grid, process_grid)))
-    return (array, [fields.names[column] for column in fields.columns]) if names else array
+    block = filled(values.shape, fields.dtype, lambda: np.ascontiguousarray(values))
+    return leaf(shape, fields.dtype, fallen, {at: block}), fields
 
 
 def _all_named(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -173,5 +242,6 @@ def _tab_separated(path: PathLike, choose: Choose, dialect: Dialect) -> TextRows
 
 
 register(".csv", read=read_csv, table=TextRows, functions=(read_csv,))
+register(functions=(loadtxt,), of_numpy={np.loadtxt: loadtxt})
 register(".txt", table=TextRows)
 register(".tsv", table=_tab_separated)

@@ -7,7 +7,7 @@ Python's own float and int decide what a number is; both are correctly rounded. 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from bsp.arrays.expressions.graph import DType
 
 MISSING = ("", "NA", "N/A", "NULL", "null", "None", "nan", "NaN", "NAN")  # missing values; as floats NaN
+NOT_A_NUMBER = ("nan", "NaN", "NAN")  # those of them that Python reads as floats
 _MISSING = frozenset(each.encode() for each in MISSING)
 
 
@@ -79,11 +80,11 @@ def pointed(field: bytes, decimal: str) -> bytes:
     return field.replace(decimal.encode(), b".")
 
 
-def _number(field: bytes, dtype: DType) -> Any:
+def _number(field: bytes, dtype: DType, missing: Collection[bytes] = _MISSING) -> Any:
     """Parse a field as `dtype`; a missing float is NaN.  Raise ValueError or OverflowError for any other field."""
     text = field.strip()
     if dtype.kind == "f":
-        if text in _MISSING:
+        if text in missing:
             return float("nan")
         if b"_" in text:
             raise ValueError
@@ -149,16 +150,17 @@ def exact(text: bytes, fields: Fields) -> np.ndarray:
 
 def _one_by_one(flat: Sequence[bytes], at: Sequence[int], fields: Fields) -> list[Any]:
     found = []
+    missing = frozenset(each.encode() for each in fields.missing)
     for k, field in enumerate(flat):
         try:
-            found.append(_number(field, fields.dtype))
+            found.append(_number(field, fields.dtype, missing))
         except (ValueError, OverflowError) as error:
             row, column = divmod(k, len(fields.columns))
             column = fields.columns[column]
             text = field.strip().decode("utf-8", "replace")
             if isinstance(error, OverflowError):
                 what = f"{text} does not fit {fields.dtype}"
-            elif fields.dtype.kind != "f" and field.strip() in _MISSING:
+            elif fields.dtype.kind != "f" and field.strip() in missing:
                 what = f"a value is missing, and {fields.dtype} has none for that; dtype=float gives NaN"
             else:
                 what = f"{text!r:.60} is no {'number' if fields.dtype.kind == 'f' else 'integer'}"

@@ -24,6 +24,7 @@ import numpy as np
 
 from bsp.arrays.execution.world import world
 from bsp.arrays.files.agreement import PathLike
+from bsp.arrays.files.comments import uncommented, without
 from bsp.arrays.files.encoding import Encoding, encoding_of
 from bsp.arrays.files.fields import Fields, fields_of, is_blank, is_missing, is_number
 from bsp.values.payload import cuts_of
@@ -31,7 +32,7 @@ from bsp.values.payload import cuts_of
 Chosen = int | str | Sequence[int | str] | None
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}  # by lower case
 BOM = b"\xef\xbb\xbf"
-_HEAD = 1 << 22  # bytes of a text that is not UTF-8 in which its data must begin
+_HEAD = 1 << 22  # bytes of a text that is not UTF-8 in which its data must begin, and end if not all are read
 
 
 class Opening(NamedTuple):
@@ -39,6 +40,8 @@ class Opening(NamedTuple):
 
     head : the bytes before the data, of formats whose data are described there; else empty.
     named : whether the line before the data has names of columns.
+    comments : how comments among the data are marked.
+    end : the number of bytes before what follows the data; None: nothing does.
     """
 
     fields: Fields
@@ -46,6 +49,8 @@ class Opening(NamedTuple):
     lines: int
     head: bytes = b""
     named: bool = False
+    comments: tuple[str, ...] = ()
+    end: int | None = None
 
 
 class TextLines(NamedTuple):
@@ -71,8 +76,9 @@ Open = Callable[[BinaryIO], Opening]
 
 
 def opening_of(
-    file: BinaryIO, delimiter: str | None, header: bool | str, dtype: Any, usecols: Chosen, skiprows: int
-) -> Opening:
+    file: BinaryIO, delimiter: str | None, header: bool | str, dtype: Any, usecols: Chosen, skiprows: int,
+    comments: tuple[str, ...] = (),
+) -> Opening:  # fmt: skip
     """Read the first lines; return the number of fields, their names, and where the data begin."""
     start = lines = 0
     while True:
@@ -80,12 +86,13 @@ def opening_of(
         if not line:
             raise ValueError("it has no data: " + (f"{lines} lines" if lines else "it is empty"))
         text = line.removeprefix(BOM) if not lines else line
-        if lines >= skiprows and not is_blank(text, delimiter):
+        bare = without(text, comments)
+        if lines >= skiprows and not is_blank(bare, delimiter):
             break
         start, lines = start + len(line), lines + 1
     start += len(line) - len(text)
     try:
-        first = fields_of(text.rstrip(b"\r\n"), delimiter)
+        first = fields_of(bare.rstrip(b"\r\n"), delimiter)
     except ValueError as wrong:
         raise ValueError(f"line {lines + 1}: {wrong}") from None
     if b"\0" in text:
@@ -104,7 +111,15 @@ def opening_of(
     if header:
         start, lines = start + len(text), lines + 1
     fields = Fields(delimiter, len(first), columns, names or tuple(f"c{k}" for k in range(len(first))), dtype)
-    return Opening(fields, start, lines, named=bool(names))
+    return Opening(fields, start, lines, named=bool(names), comments=comments)
+
+
+def shortened(file: BinaryIO, opening: Opening, rows: int) -> Opening:
+    """Return the opening of a file of which only the first rows are read."""
+    file.seek(opening.start)
+    while rows > 0 and (line := file.readline()):
+        rows -= not is_blank(without(line, opening.comments), opening.fields.delimiter)
+    return opening._replace(end=file.tell())
 
 
 def _places(wanted: Sequence[int | str] | None, width: int, names: tuple[str, ...]) -> tuple[int, ...]:
@@ -175,7 +190,8 @@ def _own_lines(path: PathLike, opening: Open) -> TextLines:
         opened = opening(file) if coded is None else _opened(file, coded, opening)
         unit = 1 if coded is None else coded.unit.itemsize
         size = os.fstat(file.fileno()).st_size
-        cuts = cuts_of((size - opened.start) // unit, here.nprocs)
+        last = size if opened.end is None else opened.end
+        cuts = cuts_of((last - opened.start) // unit, here.nprocs)
         ends: list[int] = []
         for cut in cuts[here.pid : here.pid + 2]:
             file.seek(opened.start + max(cut - 1, 0) * unit)
@@ -183,12 +199,13 @@ def _own_lines(path: PathLike, opening: Open) -> TextLines:
                 file.readline()  # a line that begins before the range belongs to the process before
             elif cut and coded is not None:
                 coded.skip_line(file)
-            ends.append(min(file.tell(), size))
+            ends.append(min(file.tell(), last))
     if here.pid == here.nprocs - 1:
-        ends[1] = size  # with the bytes of a unit that is cut off, which are an error
+        ends[1] = last  # with the bytes of a unit that is cut off, which are an error
     span = partial(_Span, path, *ends)
     stream = span if coded is None else lambda: coded.stream(cast(BinaryIO, span()))
-    return TextLines(opened, cast(Callable[[], BinaryIO], stream), partial(_lines_before, path, ends[0], coded), size)
+    stream = cast(Callable[[], BinaryIO], stream)
+    return TextLines(opened, uncommented(stream, opened.comments), partial(_lines_before, path, ends[0], coded), size)
 
 
 def _opened(file: BinaryIO, coded: Encoding, opening: Open) -> Opening:
@@ -198,7 +215,12 @@ def _opened(file: BinaryIO, coded: Encoding, opening: Open) -> Opening:
         head = head[: int(coded.newlines(head)[-1:].sum())]
     text = coded.utf8(head)
     opened = opening(io.BytesIO(text))
-    return opened._replace(start=coded.size_of(text[: opened.start]))
+    if opened.end == len(text) and file.read(1):
+        raise ValueError(
+            f"it is {coded.name.upper()}, of which the first {_HEAD >> 20} MiB do not have all rows wanted"
+        )
+    end = None if opened.end is None else coded.size_of(text[: opened.end])
+    return opened._replace(start=coded.size_of(text[: opened.start]), end=end)
 
 
 def _lines_before(path: PathLike, place: int, coded: Encoding | None = None) -> int:
@@ -223,6 +245,7 @@ def _dealt_out(path: PathLike, opener: Callable[..., Any], opening: Open) -> tup
             coded = encoding_of(text[:4])
             text = text if coded is None else coded.utf8(text)
             opened = opening(io.BytesIO(text))
+            text = text[: opened.end]
             places = [opened.start]
             for cut in cuts_of(len(text) - opened.start, here.nprocs)[1:]:
                 after = text.find(b"\n", max(opened.start + cut - 1, places[-1] - 1, 0)) + 1 or len(text)
@@ -243,5 +266,7 @@ def _dealt_out(path: PathLike, opener: Callable[..., Any], opening: Open) -> tup
     mine = here.private.scatter(pieces if here.pid == 0 else None)
     if mine is None:
         return wrong, None
-    opened, text, before = mine
-    return None, TextLines(Opening(Fields(*opened[0]), *opened[1:]), partial(io.BytesIO, text), lambda: before)
+    fields, *others = mine[0]
+    opened = Opening(Fields(*fields), *others)
+    _, text, before = mine
+    return None, TextLines(opened, uncommented(partial(io.BytesIO, text), opened.comments), lambda: before)

@@ -163,6 +163,48 @@ def test_blank_lines_and_lines_of_missing_values(delimiter: str, width: int, row
         np.testing.assert_array_equal(in_c(text, fields), expected)
 
 
+@examples(500)
+@given(st.lists(st.lists(st.sampled_from(["1", "-2.5e3", "nan", "NA", " ", "\t", "  ", "\r", "\x0b", "x"]), max_size=6),
+       max_size=5), st.integers(1, 3))  # fmt: skip
+def test_fields_between_runs_of_blanks(rows: list[list[str]], width: int) -> None:
+    text = "".join("".join(row) + "\n" for row in rows).encode()
+    fields = Fields(None, width, tuple(range(width)), ("a", "b", "c"), np.dtype(float))
+    try:
+        expected = exact(text, fields)
+    except BadLine:
+        assert in_c(text, fields) is None
+    else:
+        found = in_c(text, fields)
+        assert found is not None or "\x0b" in text.decode() or "\r" in text.decode()
+        if found is not None:
+            np.testing.assert_array_equal(found, expected)
+
+
+integers = st.one_of(
+    st.integers(-(1 << 64), 1 << 64).map(str), st.integers(-130, 260).map(str),
+    st.sampled_from([(1 << 53) + k for k in (-1, 0, 1)]).map(str),
+    st.sampled_from(["+7", "-0", "007", "1e2", "4.0", "inf", ""]),
+)  # fmt: skip
+
+
+@examples(1000)
+@given(st.lists(integers, min_size=1, max_size=5), st.sampled_from(["i1", "u1", "i4", "i8", "u8"]))
+def test_integers_are_those_of_the_reference(texts: list[str], kind: str) -> None:
+    text = "".join(f"{each},1\n" for each in texts).encode()
+    fields = Fields(",", 2, (0, 1), ("a", "b"), np.dtype(kind))
+    lines = TextLines(Opening(fields, 0, 0), lambda: io.BytesIO(text), lambda: 0)
+    try:
+        expected = exact(text, fields)
+    except BadLine as wrong:
+        with pytest.raises(BadLine) as found:
+            columns.numbers_of(lines, fields)
+        assert (found.value.index, found.value.text) == (wrong.index, wrong.text)
+    else:
+        values = columns.numbers_of(lines, fields)
+        assert values.dtype == expected.dtype
+        np.testing.assert_array_equal(values, expected)
+
+
 def test_memory_is_taken_for_rows_not_for_blank_lines() -> None:
     width = 20_000
     fields = Fields(",", width, tuple(range(width)), ("",) * width, np.dtype(float))
