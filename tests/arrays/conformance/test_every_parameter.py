@@ -88,7 +88,7 @@ SPREAD: dict[str, list[list[Any]]] = {
 # methods that take fewer parameters by position than NumPy's signatures of them say: how many that may be left out
 PLACES = {"ndarray.all": 1, "ndarray.any": 1, "ndarray.choose": 0}
 # files; other values each time; matrices of integers that no array is; words that are one array's own
-APART = {"tofile", "save", "savez", "savez_compressed", "savetxt", "from_dlpack", "einsum_path"}
+APART = {"tofile", "save", "savez", "savez_compressed", "savetxt", "loadtxt", "from_dlpack", "einsum_path"}
 
 NUMBERS: list[Any] = [0, 1, 2, -1, np.int64(1), True, 1.5, None, "1"]
 CANDIDATES: dict[str, list[Any]] = {
