@@ -554,8 +554,9 @@ def _triangle(x: Any, k: int, lower: bool) -> Array:
     array = asarray(x)
     if array.ndim == 0:
         raise ValueError("tril and triu take arrays of one dimension or more: a vector is every row of a matrix")
-    rows, columns = arange(array.shape[-2:][0]), arange(array.shape[-1])
-    keep = columns[None, :] - rows[:, None] <= k if lower else columns[None, :] - rows[:, None] >= k
+    m, n = array.shape[-2:][0], array.shape[-1]
+    diagonal, columns = arange(m)[:, None] + max(-m, min(k, n)), arange(n)[None, :]
+    keep = columns <= diagonal if lower else columns >= diagonal
     zero = np.zeros((), array.dtype)
     return where(keep, array, zero)
 

@@ -418,21 +418,14 @@ def _inexact(array: Array, dtype: Any) -> None:
 
 
 def _without_nan(
-    plain: Callable[..., Array], fill: float, x: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any,
-    **typed: Any,
+    plain: Callable[..., Array], fill: float, x: Any, axis: Any, dtype: Any, out: Any, keepdims: Any, initial: Any,
+    where: Any,
 ) -> Array:  # fmt: skip
-    """Return a reduction in which NaN counts as `fill`; `typed` is a dtype, for sums and products."""
+    """Return a sum or product in which NaN counts as `fill`."""
     array = _array(x)
-    kwargs: dict[str, Any] = {"axis": axis, "keepdims": keepdims, "initial": initial, "where": where, **typed}
-    if array.dtype.kind not in "fc":
-        if array.dtype.kind in "mM" and plain in (min, max):
-            plain = of_ufunc(np.fmin if plain is min else np.fmax)
-        return into(plain(array, **kwargs), out)
-    found = plain(_instead(array != array, fill, array), **kwargs)
-    if not typed:  # if all elements are NaN the least and the greatest are NaN
-        some = any(array == array, axis=axis, keepdims=keepdims, where=where)
-        found = _instead(some if initial is NO_VALUE or initial is None else True, found, np.nan)
-    return into(found, out)
+    if array.dtype.kind in "fc":
+        array = _instead(array != array, fill, array)
+    return into(plain(array, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where), out)
 
 
 _instead = where  # under another name, for the parameters named `where`
@@ -443,7 +436,7 @@ def nansum(
     keepdims: bool = False, initial: ArrayLike | None = NO_VALUE, where: ArrayLike = True,
 ) -> Array:  # fmt: skip
     """Return the sum of the elements that are not NaN.  Lazy.  Arguments and cost: as `sum`."""
-    return _without_nan(sum, 0.0, x, axis, out, keepdims, initial, where, dtype=dtype)
+    return _without_nan(sum, 0.0, x, axis, dtype, out, keepdims, initial, where)
 
 
 def nanprod(
@@ -451,7 +444,7 @@ def nanprod(
     keepdims: bool = False, initial: ArrayLike | None = NO_VALUE, where: ArrayLike = True,
 ) -> Array:  # fmt: skip
     """Return the product of the elements that are not NaN.  Lazy.  Arguments and cost: as `sum`."""
-    return _without_nan(prod, 1.0, x, axis, out, keepdims, initial, where, dtype=dtype)
+    return _without_nan(prod, 1.0, x, axis, dtype, out, keepdims, initial, where)
 
 
 def nanmin(
@@ -459,7 +452,7 @@ def nanmin(
     initial: ArrayLike | None = NO_VALUE, where: ArrayLike = True,
 ) -> Array:  # fmt: skip
     """Return the least of the elements that are not NaN; NaN if all are.  Lazy.  Arguments and cost: as `sum`."""
-    return _without_nan(min, np.inf, x, axis, out, keepdims, initial, where)
+    return of_ufunc(np.fmin)(x, axis, None, out, keepdims, initial, where)
 
 
 def nanmax(
@@ -467,7 +460,7 @@ def nanmax(
     initial: ArrayLike | None = NO_VALUE, where: ArrayLike = True,
 ) -> Array:  # fmt: skip
     """Return the greatest of the elements that are not NaN; NaN if all are.  Lazy.  Arguments and cost: as `sum`."""
-    return _without_nan(max, -np.inf, x, axis, out, keepdims, initial, where)
+    return of_ufunc(np.fmax)(x, axis, None, out, keepdims, initial, where)
 
 
 def _real_dtype(array: Array) -> np.dtype[Any]:

@@ -11,7 +11,7 @@ from bsp.arrays.api import reductions
 from bsp.arrays.api.contraction import matmul
 from bsp.arrays.api.creation import asarray
 from bsp.arrays.api.manipulation import concat, diag, squeeze
-from bsp.arrays.api.ufuncs import astype, clip, conjugate, divide, imag, real, rint, sqrt, where
+from bsp.arrays.api.ufuncs import astype, clip, divide, imag, real, rint, sqrt, where
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.expressions.element_types import element_type
 from bsp.arrays.gathering import decided, warned
@@ -85,7 +85,7 @@ def cov(
         factor = 0.0
     left = astype(array - mean, kind)
     right = left if weights is None else left * weights
-    product = matmul(left, conjugate(right.T))
+    product = matmul(left, right.T.conj())  # of real numbers no copy: of a matrix and itself half is computed
     return squeeze(astype(product * divide(1.0, asarray(factor)), product.dtype))
 
 

@@ -494,11 +494,15 @@ def nan_to_num(
         return wrap(build.cast((parts[0] + 1j * parts[1])._node, node.kind.dtype))
     array = wrap(node)
     limits = np.finfo(node.kind.dtype)
-    high = limits.max.item() if posinf is None else posinf
-    low = limits.min.item() if neginf is None else neginf
-    found = where(isnan(array), nan, array)
-    found = where(found == np.inf, high, found)
-    return where(found == -np.inf, low, found)
+    found = array
+    if posinf is None or neginf is None:
+        low, high = limits.min.item(), limits.max.item()
+        found = clip(array, low if neginf is None else None, high if posinf is None else None)
+    if posinf is not None:
+        found = where(array == np.inf, posinf, found)
+    if neginf is not None:
+        found = where(array == -np.inf, neginf, found)
+    return where(isnan(array), nan, found)
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {name: globals()[name] for name in __all__}

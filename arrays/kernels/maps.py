@@ -10,17 +10,18 @@ import numpy as np
 from bsp.arrays.expressions.graph import Blocks, DType
 from bsp.arrays.expressions.layout import Layout, Shape
 from bsp.arrays.kernels.kernels import Room, StageTask, charge_program, filling
-from bsp.arrays.kernels.programs import PIECE, Program, run_in_pieces
+from bsp.arrays.kernels.programs import PIECE, Program, memory_order, run_in_pieces
 from bsp.arrays.kernels.shared_errors import current
 
 
-def _in_columns(arrays: Sequence[Any], shape: Shape) -> bool:
-    """Return whether all operands of this shape are stored by columns, as transposed ones are.
+def _stored(arrays: Sequence[Any], shape: Shape) -> tuple[int, ...] | None:
+    """Return the order of axes in which all operands of this shape lie in memory, as transposed ones do; None: C order.
 
     The result is then stored so too, as NumPy's is: to read columns and write rows costs twice the time.
     """
     full = [array for array in arrays if array.shape == shape]
-    return bool(full) and all(array.flags.f_contiguous and not array.flags.c_contiguous for array in full)
+    order = memory_order(full[0]) if full else None
+    return order if order and all(array.transpose(order).flags.c_contiguous for array in full) else None
 
 
 class Map:
@@ -68,8 +69,11 @@ class Map:
             return filling(only, shape)
         out = room.spare.pop(task.at, None)
         if out is None:
-            by_columns = not program.fallible and _in_columns(arrays, shape)  # errors are sought in the order of rows
-            out = room.empty(shape[::-1], self.dtype).T if by_columns else room.empty(shape, self.dtype)
+            order = None if program.fallible else _stored(arrays, shape)  # errors are sought in C order
+            if order is None:
+                out = room.empty(shape, self.dtype)
+            else:
+                out = room.empty(tuple(shape[k] for k in order), self.dtype).transpose(np.argsort(order))
         current.task, current.piece = task, None
         run_in_pieces(program, arrays, params, out)
         return out

@@ -128,8 +128,9 @@ def run_in_pieces(program: Program, arrays: Sequence[np.ndarray], params: Sequen
 
     A program of one operation keeps nothing in the cache, so it runs over everything at once.
     """
-    if out.flags.fnc:  # by columns: the transposes are stored by rows
-        arrays, out = [x.T for x in arrays], out.T
+    order = memory_order(out)
+    if order is not None:
+        arrays, out = [x.transpose(order) if x.ndim else x for x in arrays], out.transpose(order)
     if out.size <= PIECE or not program.buffers:
         program.run(arrays, params, out, program.scratch(out.shape))
         return
@@ -145,6 +146,14 @@ def run_in_pieces(program: Program, arrays: Sequence[np.ndarray], params: Sequen
         for box in pieces_of(out.shape, PIECE):
             current.piece = box
             program.run([part(x, box) for x in arrays], params, out[box], scratch)
+
+
+def memory_order(array: np.ndarray) -> tuple[int, ...] | None:
+    """Return the order of the axes that makes a transposed array contiguous; None in C order, or if there is none."""
+    if array.flags.c_contiguous:
+        return None
+    order = tuple(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
+    return order if array.transpose(order).flags.c_contiguous else None
 
 
 def pieces_of(shape: tuple[int, ...], most: int) -> Iterator[Slices]:

@@ -391,7 +391,7 @@ def _positions_in(chosen: Any, corner: Sequence[int], shape: Shape) -> Any:
     local = np.flatnonzero(chosen)
     start = int(np.ravel_multi_index(corner, shape)) if chosen.size else 0
     if chosen.shape[1:] == shape[1:]:
-        return local + start
+        return local + start if start else local
     return start + np.ravel_multi_index(np.unravel_index(local, chosen.shape), shape)
 
 
@@ -417,7 +417,7 @@ def nonzero(x: ArrayLike, /) -> tuple[Array, ...]:
 @declares(lambda costs, flat, shape: [costs.memory(flat.shape, _INT64) for _ in shape])
 def _coordinates(flat: Any, shape: Shape) -> Sequence[Any]:
     """Return the index along each axis of C-order positions in an array of a shape."""
-    return np.unravel_index(flat, shape) if shape else ()
+    return np.unravel_index(flat, shape) if len(shape) > 1 else (flat,) * len(shape)
 
 
 @procedure

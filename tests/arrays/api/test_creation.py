@@ -27,7 +27,7 @@ def test_full_of_a_dealt_array_brings_it_nowhere() -> None:
     assert sum(row["h_received"] for row in traced.per_superstep[slice(*seen[0])]) <= data.size / 4
 
 
-@pytest.mark.parametrize("k", [-2, 0, 1, 9])
+@pytest.mark.parametrize("k", [-(10**18), -2, 0, 1, 9, 10**18])
 @pytest.mark.parametrize("length", [0, 1, 7])
 def test_a_vector_is_every_row_of_a_triangle(k: int, length: int) -> None:
     x = np.arange(1, length + 1)

@@ -125,3 +125,25 @@ def test_clipped_elements_are_numpys_to_the_bit(dtype: str) -> None:
             continue
         for (found,) in bsp.run(main, low, high, nprocs=2):
             assert (found.dtype, found.shape, found.tobytes()) == (want.dtype, want.shape, want.tobytes())
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i1", "u8", "?", "c8", "c16", "m8[s]"])
+def test_a_choice_between_an_array_and_a_number_keeps_every_bit(dtype: str) -> None:
+    x = np.array([-0.0, 0.0, 3.0, -1.0, np.nan, np.inf])
+    x = np.where(np.isfinite(x), x, 7).astype(int).astype(dtype) if dtype[0] in "iu?m" else x.astype(dtype)
+    mask = np.array([True, False, True, False, True, False])
+    zero = x.dtype.type(0)
+    for number in (zero, -zero if dtype[0] in "fc" else zero, x[2]):
+        for pick in (lambda xp, x, m, n=number: xp.where(m, x, n), lambda xp, x, m, n=number: xp.where(m, n, x)):
+            want = pick(np, x, mask)
+            for (found,) in bsp.run(lambda proc: [pick(ba, ba.asarray(x), ba.asarray(mask)).compute()], nprocs=2):
+                assert (found.dtype, found.tobytes()) == (want.dtype, want.tobytes())
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "i8"])
+def test_what_replaces_nan_and_infinities_is_not_replaced_again(dtype: str) -> None:
+    x = np.array([np.nan, np.inf, -np.inf, 2.0, -1e30])
+    x = x.astype(dtype) if dtype != "i8" else np.arange(5)
+    for options in ({}, {"nan": np.inf}, {"nan": 5}, {"posinf": -np.inf}, {"neginf": np.nan}, {"posinf": 1.0},
+                    {"nan": -np.inf, "posinf": 3, "neginf": np.inf}):  # fmt: skip
+        alike(lambda xp, x, options=options: np.nan_to_num(x, **options), x)

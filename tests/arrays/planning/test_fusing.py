@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -145,6 +146,23 @@ def test_results_of_transposed_operands_are_stored_by_columns(p: int) -> None:
         found = (x.T * x[0][:, None] + 1).persist()
         np.testing.assert_array_equal(found.compute(), data.T * data[0][:, None] + 1)
         assert all(block.flags.f_contiguous for block in found._node.value.values())
+
+    bsp.run(main, nprocs=p)
+
+
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_results_of_permuted_operands_are_stored_as_these(p: int, order: tuple[int, ...]) -> None:
+    data = np.random.default_rng(0).normal(size=(40, 50, 60))
+
+    def main(proc: bsp.Process) -> None:
+        x = ba.permute_dims(ba.asarray(data), order)
+        y = data.transpose(order)
+        found = (x * 2 + x[0] + x).persist()
+        np.testing.assert_array_equal(found.compute(), y * 2 + y[0] + y)
+        back = np.argsort(order)
+        assert all(block.transpose(back).flags.c_contiguous for block in found._node.value.values())
+        np.testing.assert_array_equal((found - ba.asarray(y)).compute(), y * 2 + y[0] + y - y)
 
     bsp.run(main, nprocs=p)
 

@@ -186,8 +186,10 @@ def test_results_are_stored_by_columns_where_the_operands_are() -> None:
         x = ba.asarray(Y, grid=(4, 1))
         found = [(x.T * 2).persist(), (x.T + x.T[:, :1]).persist(), (x[:, :1] + x).persist(), (x[::2].T + 1).persist()]
         found += [(found[0] + 1).persist(), (found[0] * found[0][:, :1]).persist()]
+        cube = ba.asarray(np.arange(60.0).reshape(3, 4, 5), grid=(2, 1, 1))
+        found += [(ba.permute_dims(cube, order) * 2).persist() for order in ((1, 2, 0), (2, 1, 0), (0, 2, 1))]
         return [
-            (block.flags.c_contiguous, block.flags.f_contiguous, block.tobytes())
+            (block.strides, block.flags.c_contiguous, block.flags.f_contiguous, block.tobytes())
             for each in found
             for _, block in sorted(each._node.value.items())
         ]
