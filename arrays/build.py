@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import prod
 from typing import Any
 
@@ -254,11 +254,20 @@ def contracted_all(nodes: Sequence[Node], labels: Sequence[Shape], out: Shape) -
         if alone:
             nodes[k] = cast(reduced(cast(nodes[k], dtype), SUM, alone, False), dtype)
             labels[k] = tuple(label for axis, label in enumerate(own) if axis not in alone)
+    if all(label in out for own in labels for label in own):  # nothing is summed: element by element
+        terms = [_with_axes(cast(node, dtype), own, out) for node, own in zip(nodes, labels, strict=True)]
+        return reduce(lambda x, y: apply(ew.of_ufunc(np.multiply), x, y), terms)
     number = {label: k for k, label in enumerate(dict.fromkeys(label for own in labels for label in own))}
     op = interned(
         Contract, tuple(tuple(number[label] for label in own) for own in labels), tuple(number[label] for label in out)
     )
     return Node(op, tuple(nodes), kind_of(tuple(extents[label] for label in out), dtype))
+
+
+def _with_axes(node: Node, labels: Shape, out: Shape) -> Node:
+    """Return a node with an axis for each label of `out`, in their order; of length 1 for those it does not have."""
+    order = [labels.index(label) for label in out if label in labels]
+    return expanded(permuted(node, order), [k for k, label in enumerate(out) if label not in labels])
 
 
 def assembled(shape: Shape, dtype: DType, parts: Sequence[tuple[Node, Sequence[int], Sequence[int]]]) -> Node:

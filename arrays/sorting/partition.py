@@ -1,9 +1,9 @@
 """`partition`, `argpartition` and `lexsort`.
 
 The elements of a partition on either side of a rank may have any order, and NumPy's order depends on its algorithm.
-Here the order must not depend on the blocks.  So elements are sorted, which is a partition by every rank at once.  A
-vector of positions is not: the elements of the wanted ranks are found (`order_statistics`), and the positions of all
-elements below, equal to and between them follow one another in ascending order.
+Here the order must not depend on the blocks.  In a vector, the elements of the wanted ranks are found
+(`order_statistics`), and all elements below, equal to and between them follow one another, each class in the order in
+which it was.  Lines of arrays are sorted, which is a partition by every rank at once.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ def partition(
 ) -> Array:  # fmt: skip
     """Partition along an axis, or all elements if axis is None: those of ranks `kth` get their sorted places.
 
-    The other elements are sorted too, so that the result does not depend on the blocks.  Cost: as `sort`.
+    Smaller elements come before them and greater ones behind, in an order that does not depend on the blocks.
+    Cost: of a dealt vector and at most 8 ranks, that of finding their elements (see `quantile`), two passes for each,
+    and one total exchange of n/p words; else that of `sort`.
     """
-    array = asarray(x)
-    _checked_ranks(array, kth, axis, kind, order)
-    return sort(array, axis=axis)
+    return _partitioned(x, kth, axis, kind, order, False)
 
 
 @procedure
@@ -79,18 +79,19 @@ def argpartition(
     x: ArrayLike, kth: int | Sequence[int], axis: int | None = -1, kind: Literal["introselect"] = "introselect",
     order: None = None,
 ) -> Array:  # fmt: skip
-    """Return the positions that put the elements of ranks `kth` in their sorted places.
+    """Return the positions of the elements of `partition`, in the same order.  Cost: as `partition`."""
+    return _partitioned(x, kth, axis, kind, order, True)
 
-    Cost: of a dealt vector and at most 8 ranks, that of finding their elements (see `quantile`), two passes for each,
-    and one total exchange of n/p words; else that of `argsort`.
-    """
+
+def _partitioned(x: ArrayLike, kth: Any, axis: int | None, kind: str, order: Any, positions: bool) -> Array:
+    """Return the partition of elements, or their positions."""
     array = wrap(build.lined(asarray(x)._node))
     ranks = _checked_ranks(array, kth, axis, kind, order)
     node = flattened(array._node) if axis is None else array._node
     if len(node.kind.shape) > 1 or len(ranks) > PASSES or node.kind.dtype.kind == "c":
-        return argsort(array, axis=axis)
+        return (argsort if positions else sort)(array, axis=axis)
     node, is_dealt = vector_to_order(node)
-    return _dealt_positions(node, ranks) if is_dealt else _whole_positions(node, ranks)
+    return (_of_dealt if is_dealt else _of_whole)(node, ranks, positions)
 
 
 def _apart(values: Any) -> list[int]:
@@ -110,42 +111,45 @@ def _classes(x: np.ndarray, values: Any) -> list[np.ndarray]:
     return [np.flatnonzero(number == k) for k in range(2 * len(values) + 1)]
 
 
-def _whole_cost(costs: Reported, node: Node, ranks: list[int]) -> Array:
-    """Declare the cost of `_whole_positions`."""
-    return block_map(node, INT64, lambda x: np.argpartition(x, ranks) if ranks else x.astype(INT64))
+def _whole_cost(costs: Reported, node: Node, ranks: list[int], positions: bool) -> Array:
+    """Declare the cost of `_of_whole`."""
+    dtype = INT64 if positions else node.kind.dtype
+    return block_map(node, dtype, lambda x: np.argpartition(x, ranks).astype(dtype) if ranks else x.astype(dtype))
 
 
 @declares(_whole_cost)
-def _whole_positions(node: Node, ranks: list[int]) -> Array:
-    """Return the positions of a vector that is replicated or in one block.  No superstep."""
+def _of_whole(node: Node, ranks: list[int], positions: bool) -> Array:
+    """Partition a vector that is replicated or in one block.  No superstep."""
 
     def call(x: np.ndarray) -> np.ndarray:
         values = np.partition(x, ranks)[ranks] if ranks else x[:0]
-        return np.concatenate(_classes(x, values[_apart(values)]))
+        found = np.concatenate(_classes(x, values[_apart(values)]))
+        return found if positions else x[found]
 
-    return block_map(node, INT64, call)
+    return block_map(node, INT64 if positions else node.kind.dtype, call)
 
 
-def _dealt_cost(costs: Reported, node: Node, ranks: list[int]) -> Array:
-    """Declare the cost of `_dealt_positions`, assuming that all positions belong elsewhere, evenly spread."""
+def _dealt_cost(costs: Reported, node: Node, ranks: list[int], positions: bool) -> Array:
+    """Declare the cost of `_of_dealt`, assuming that all elements belong elsewhere, evenly spread."""
+    dtype = INT64 if positions else node.kind.dtype
     _, block = in_line(node)
     statistics_cost(costs, block, node.kind.size, len(ranks))
     for _ in ranks:
         np.logical_or(np.less(block, block), np.less_equal(block, block))
-    places = costs.memory(block.shape, INT64)
+    moving = costs.memory(block.shape, dtype)
     out, start = [], 0
     for dest, share in shares(block.shape[0], costs.p, world().pid):
-        out.append((dest, places[start : start + share]))
+        out.append((dest, moving[start : start + share]))
         start += share
-    result = declared_of(costs, node.kind.shape, INT64, even_line(node.kind.size, costs.p))
-    costs.total_exchange("positions to their pieces", out, placed=True)
+    result = declared_of(costs, node.kind.shape, dtype, even_line(node.kind.size, costs.p))
+    costs.total_exchange("partition to its pieces", out, placed=True)
     return result
 
 
 @declares(_dealt_cost)
-def _dealt_positions(node: Node, ranks: list[int]) -> Array:
-    """Return the positions of a dealt vector.  Collective: one total exchange after those of `order_statistics`."""
-    here, length = world(), node.kind.size
+def _of_dealt(node: Node, ranks: list[int], positions: bool) -> Array:
+    """Partition a dealt vector.  Collective: one total exchange after those of `order_statistics`."""
+    here, length, dtype = world(), node.kind.size, INT64 if positions else node.kind.dtype
     p, me = here.nprocs, here.pid
     bounds, block = in_line(node)
     found, _ = order_statistics(here, Unsorted(block), ranks)
@@ -153,20 +157,21 @@ def _dealt_positions(node: Node, ranks: list[int]) -> Array:
     wanted = [wanted[k] for k in _apart([each.value for each in wanted])]
     inner = [edge for each in wanted for edge in (each.less, each.less + each.equal)]
     edges = [np.zeros(p, np.int64), *inner, np.diff(bounds)]  # how many elements of each process are in earlier classes
-    counts = np.diff(edges, axis=0)  # of positions, by class and process
+    counts = np.diff(edges, axis=0)  # of elements, by class and process
     starts = (np.cumsum(counts) - counts.reshape(-1)).reshape(counts.shape)
     layout = even_line(length, p)
     target = bounds_of(layout, p)
 
     def parts(source: int, dest: int) -> Iterator[tuple[int, int, int]]:
-        """Generate what a process gets of another one's positions, as (class, start and end in the result)."""
+        """Generate what a process gets of another one's elements, as (class, start and end in the result)."""
         for k, (start, count) in enumerate(zip(starts[:, source], counts[:, source], strict=True)):
             low, high = max(start, target[dest]), min(start + count, target[dest + 1])
             if low < high:
                 yield k, int(low), int(high)
 
-    classes = [part + bounds[me] for part in _classes(block, [each.value for each in wanted])]
-    result = memory.empty((int(target[me + 1] - target[me]),), INT64)
+    classes = _classes(block, [each.value for each in wanted])
+    classes = [part + bounds[me] if positions else block[part] for part in classes]
+    result = memory.empty((int(target[me + 1] - target[me]),), dtype)
     into = {
         source: places
         for source in range(p)
@@ -178,11 +183,11 @@ def _dealt_positions(node: Node, ranks: list[int]) -> Array:
         for k, low, high in parts(me, dest)
     ]
     waiting = {source: list(places) for source, places in into.items()}
-    arrived = here.exchange("positions to their pieces", out, waiting)
+    arrived = here.exchange("partition to its pieces", out, waiting)
     for place, (_, part) in zip((place for places in into.values() for place in places), arrived, strict=True):
         if not np.may_share_memory(place, part):
             place[:] = part
-    return made_of((length,), INT64, layout, dict.fromkeys(layout.mine(me), result))
+    return made_of((length,), dtype, layout, dict.fromkeys(layout.mine(me), result))
 
 
 @procedure

@@ -1,4 +1,4 @@
-"""Positions partition at all ranks, the same for all layouts; sorting by several keys is NumPy's lexsort."""
+"""A partition holds at all ranks and is the same for all layouts; sorting by several keys is NumPy's lexsort."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ VECTORS: dict[str, Any] = {
 
 @examples(40)
 @given(st.sampled_from(sorted(VECTORS)), st.sampled_from([1, 2, 7, 300, 6000]), st.integers(0, 10), st.integers(0, 99))
-def test_positions_partition_at_all_ranks_and_are_the_same_for_all_layouts(
+def test_partitions_hold_at_all_ranks_and_are_the_same_for_all_layouts(
     kind: str, size: int, count: int, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
     x, ranks = VECTORS[kind](rng, size), rng.integers(-size, size, count)
 
     def main(proc: bsp.Process, way: str) -> Any:
-        return ba.argpartition(dealt(proc, x, way), ranks).compute().tobytes()
+        given = dealt(proc, x, way)
+        return ba.argpartition(given, ranks).compute().tobytes(), ba.partition(given, ranks).compute().tobytes()
 
     with dealt_always():
         found = {
@@ -45,8 +46,9 @@ def test_positions_partition_at_all_ranks_and_are_the_same_for_all_layouts(
             for nprocs, way in ((1, "blocks"), (3, "blocks"), (5, "ragged"))
             for each in bsp.run(main, way, nprocs=nprocs)
         }
-    (data,) = found
+    ((data, values),) = found
     places = np.frombuffer(data, np.int64)
+    np.testing.assert_array_equal(np.frombuffer(values, x.dtype), x[places])
     np.testing.assert_array_equal(np.sort(places), np.arange(size))
     ordered = np.sort(x)
     for rank in ranks % size:
@@ -55,10 +57,11 @@ def test_positions_partition_at_all_ranks_and_are_the_same_for_all_layouts(
 
 
 @pytest.mark.jobs
-def test_positions_that_travel_between_elements_are_the_same() -> None:
-    def main(proc: bsp.Process) -> bytes:
+def test_partitions_that_travel_between_elements_are_the_same() -> None:
+    def main(proc: bsp.Process) -> tuple[bytes, bytes]:
         x = ba.random.default_rng(1).integers(0, 1000, 300_000)
-        return ba.argpartition(x, [10, 200_000]).compute().tobytes()
+        ranks = [10, 200_000]
+        return ba.argpartition(x, ranks).compute().tobytes(), ba.partition(x, ranks).compute().tobytes()
 
     assert bsp.run(main, nprocs=3, elements=3) == bsp.run(main, nprocs=3) == bsp.run(main, nprocs=1) * 3
 
