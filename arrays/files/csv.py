@@ -79,7 +79,7 @@ def read_csv(
 
 def loadtxt(
     fname: PathLike, dtype: DTypeLike = float, comments: str | Sequence[str] | None = "#", delimiter: str | None = None,
-    skiprows: int = 0, usecols: int | Sequence[int] | None = None, unpack: bool = False, ndmin: int = 0,
+    *, skiprows: int = 0, usecols: int | Sequence[int] | None = None, unpack: bool = False, ndmin: int = 0,
     max_rows: int | None = None, grid: Grid = None, process_grid: Grid = None,
 ) -> Array:  # fmt: skip
     """Read the numbers of a text file, one row a line, as numpy.loadtxt does.
