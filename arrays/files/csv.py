@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from itertools import chain, count
+from operator import index
 from typing import Any, BinaryIO, Literal, overload
 
 import numpy as np
@@ -12,13 +13,13 @@ import numpy as np
 from bsp.arrays.api.creation import Grid, layout_for
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.execution.world import filled, world
-from bsp.arrays.expressions.element_types import element_type
+from bsp.arrays.expressions.element_types import ElementTypeError, element_type
 from bsp.arrays.expressions.graph import DType, Node, leaf
 from bsp.arrays.expressions.layout import ragged
 from bsp.arrays.files.agreement import PathLike, agreed, evaluated, same_everywhere, unchanged
 from bsp.arrays.files.columns import Columns, columns_of, line_of, numbers_of
 from bsp.arrays.files.dialect import SAMPLE, Dialect, completed
-from bsp.arrays.files.fields import MISSING, NOT_A_NUMBER, BadLine, Fields, is_number
+from bsp.arrays.files.fields import MISSING, NOT_A_NUMBER, BadLine, Converters, Fields, converted, is_number
 from bsp.arrays.files.format import Choose, register
 from bsp.arrays.files.lines import Chosen, Open, Opening, TextLines, lines_of, opening_of, shortened
 from bsp.arrays.procedures.operands import in_layout
@@ -67,20 +68,27 @@ def read_csv(
     def opening(file: BinaryIO) -> Opening:
         return opening_of(file, delimiter, header, kind, usecols, skiprows)
 
-    def hint(opened: Opening) -> str:
-        unnamed = "; header=True if this line has names" if header == "auto" else ""
-        return _OF_TEXT if opened.named else unnamed
+    def parsed(lines: TextLines) -> np.ndarray:
+        opened = lines.opening
+        try:
+            return numbers_of(lines, opened.fields)
+        except BadLine as bad:
+            if lines.before() + bad.index == opened.lines and bad.text.endswith("is no number"):
+                unnamed = "; header=True if this line has names" if header == "auto" else ""
+                raise BadLine(bad.index, bad.text + (_OF_TEXT if opened.named else unnamed)) from None
+            raise
 
     single = isinstance(usecols, (int, np.integer, str))
-    node, fields = _rows_of_numbers(call, path, opening, hint, single)
+    node, fields = _rows_of_numbers(call, path, opening, parsed, single)
     array = wrap(in_layout(node, layout_for(node.kind.shape, grid, process_grid)))
     return (array, [fields.names[column] for column in fields.columns]) if names else array
 
 
 def loadtxt(
     fname: PathLike, dtype: DTypeLike = float, comments: str | Sequence[str] | None = "#", delimiter: str | None = None,
-    *, skiprows: int = 0, usecols: int | Sequence[int] | None = None, unpack: bool = False, ndmin: int = 0,
-    max_rows: int | None = None, grid: Grid = None, process_grid: Grid = None,
+    converters: Converters | None = None, skiprows: int = 0,
+    usecols: int | Sequence[int] | None = None, unpack: bool = False, ndmin: int = 0, encoding: str | None = None,
+    max_rows: int | None = None, *, quotechar: str | None = None, grid: Grid = None, process_grid: Grid = None,
 ) -> Array:  # fmt: skip
     """Read the numbers of a text file, one row a line, as numpy.loadtxt does.
 
@@ -88,11 +96,15 @@ def loadtxt(
     dtype : an integer or float dtype.  Every field must be a number; `read_csv` reads files with missing values.
     comments : the mark that begins a comment, or several; None: there are no comments.
     delimiter : one character; None: any run of blanks.
+    converters : functions from the text of a field to its number, by column, or one for all columns; each process calls
+        them for its own lines.
     skiprows : the number of lines to skip first, comments and blank ones among them.
     usecols : the numbers of the columns to read; the others may hold text.
     unpack : return the transpose, so that `x, y = loadtxt(...)` takes the columns apart.
     ndmin : axes of length 1 are dropped while more axes than this are left.
+    encoding : any in which digits are those of ASCII; UTF-16 and UTF-32 are known by their first bytes.
     max_rows : the number of rows to read, comments and blank lines not counted; None: all.
+    quotechar : a double quote, or None; fields in double quotes are read in either case.
     Cost, n numbers: as `read_csv`; with max_rows each process also reads through the lines of all these rows.
     Raises NoSuchFile, FileError, or FormatError with the line and the column, the same on every process; also for a
     file without data.
@@ -106,15 +118,26 @@ def loadtxt(
             raise ValueError(f"{call}: comments={comments!r}: a mark is some characters, not the delimiter; None: none")
     if ndmin not in (0, 1, 2):
         raise ValueError(f"{call}: ndmin={ndmin!r} is none of 0, 1, 2")
+    skiprows, max_rows = index(skiprows), None if max_rows is None else index(max_rows)
     if max_rows is not None and max_rows < 1:
         raise ValueError(f"{call}: max_rows={max_rows}: at least 1, or None for all")
+    if quotechar not in (None, '"'):
+        raise ValueError(f"{call}: quotechar={quotechar!r} is none of None, '\"'")
+    if encoding is not None and "0".encode(encoding) != b"0":
+        raise ValueError(f"{call}: encoding={encoding!r}: convert the file to UTF-8, as with iconv")
 
     def opening(file: BinaryIO) -> Opening:
         found = opening_of(file, delimiter, False, kind, usecols, skiprows, marks)
         found = found._replace(fields=found.fields._replace(missing=NOT_A_NUMBER))
         return found if max_rows is None else shortened(file, found, max_rows)
 
-    node, _ = _rows_of_numbers(call, fname, opening, lambda opened: "", False)
+    def parsed(lines: TextLines) -> np.ndarray:
+        fields = lines.opening.fields
+        if converters is None:
+            return numbers_of(lines, fields)
+        return converted(lines.text(), fields, converters, encoding or "utf-8")
+
+    node, _ = _rows_of_numbers(call, fname, opening, parsed)
     array = wrap(node)
     if ndmin < 2:
         shape = tuple(length for length in array.shape if length != 1)
@@ -126,7 +149,7 @@ def loadtxt(
 def _dtype_of_numbers(call: str, dtype: DTypeLike) -> DType:
     kind = element_type(dtype)
     if kind.kind not in "iuf":
-        raise TypeError(f"{call}: dtype={kind} is none of integers or floats")
+        raise ElementTypeError(f"{call}: dtype={kind} is none of integers or floats")
     return kind
 
 
@@ -136,11 +159,11 @@ def _check_delimiter(call: str, delimiter: str | None) -> None:
 
 
 def _rows_of_numbers(
-    call: str, path: PathLike, opening: Open, hint: Callable[[Opening], str], single: bool
+    call: str, path: PathLike, opening: Open, parsed: Callable[[TextLines], np.ndarray], single: bool = False
 ) -> tuple[Node, Fields]:
     """Return the numbers of a file, each row where it was read, and what its lines hold.  Collective.
 
-    hint : returns what to add to the error of a first line of data that is no number.
+    parsed : returns the numbers of some lines, shape (rows, columns); raises BadLine.
     single : whether the only column is read as a vector.
     """
     here = world()
@@ -150,11 +173,9 @@ def _rows_of_numbers(
     def work() -> Any:
         own = lines()
         try:
-            found.append(numbers_of(own, own.opening.fields))
+            found.append(parsed(own))
         except BadLine as bad:
-            line = own.before() + bad.index
-            first = line == own.opening.lines and bad.text.endswith("is no number")
-            raise ValueError(f"line {line + 1}: {bad.text}{hint(own.opening) if first else ''}") from None
+            raise ValueError(f"line {own.before() + bad.index + 1}: {bad.text}") from None
         return len(found[0]), tuple(own.opening.fields), own.size
 
     told = agreed(call, work)

@@ -7,7 +7,7 @@ Python's own float and int decide what a number is; both are correctly rounded. 
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,9 @@ from bsp.arrays.expressions.graph import DType
 
 MISSING = ("", "NA", "N/A", "NULL", "null", "None", "nan", "NaN", "NAN")  # missing values; as floats NaN
 NOT_A_NUMBER = ("nan", "NaN", "NAN")  # those of them that Python reads as floats
+Converter = Callable[[str], float]  # from the text of a field to its number
+Converters = Converter | Mapping[int, Converter]  # of all columns, or by the number of a column
+NO_FUNCTIONS: Mapping[int, Converter] = {}
 _MISSING = frozenset(each.encode() for each in MISSING)
 
 
@@ -148,17 +151,45 @@ def exact(text: bytes, fields: Fields) -> np.ndarray:
     return found
 
 
-def _one_by_one(flat: Sequence[bytes], at: Sequence[int], fields: Fields) -> list[Any]:
-    found = []
+def converted(text: bytes, fields: Fields, converters: Converters, encoding: str = "utf-8") -> np.ndarray:
+    """Parse the numbers of some lines, those of some columns by functions: as `exact`.
+
+    Raises BadLine with what a function raised, too.
+    """
+    width = fields.width
+    if isinstance(converters, Mapping):
+        if wrong := [column for column in converters if not -width <= column < width]:
+            raise ValueError(f"converters: there is no column {wrong[0]}; there are {width}")
+        functions = {column % width: function for column, function in converters.items()}
+    else:
+        functions = dict.fromkeys(fields.columns, converters)
+    flat, at, bad = split(text, fields)
+    values = np.array(_one_by_one(flat, at, fields, functions, encoding), fields.dtype)
+    if bad is not None:
+        raise bad
+    return values.reshape(len(at), len(fields.columns))
+
+
+def _one_by_one(
+    flat: Sequence[bytes], at: Sequence[int], fields: Fields, functions: Mapping[int, Converter] = NO_FUNCTIONS,
+    encoding: str = "utf-8",
+) -> list[Any]:  # fmt: skip
+    found: list[Any] = []
     missing = frozenset(each.encode() for each in fields.missing)
     for k, field in enumerate(flat):
+        row, place = divmod(k, len(fields.columns))
+        column = fields.columns[place]
+        function = functions.get(column)
         try:
-            found.append(_number(field, fields.dtype, missing))
-        except (ValueError, OverflowError) as error:
-            row, column = divmod(k, len(fields.columns))
-            column = fields.columns[column]
+            if function is None:
+                found.append(_number(field, fields.dtype, missing))
+            else:
+                found.append(fields.dtype.type(function(field.decode(encoding))))
+        except Exception as error:  # noqa: BLE001 - a function may raise anything
             text = field.strip().decode("utf-8", "replace")
-            if isinstance(error, OverflowError):
+            if function is not None:
+                what = f"the converter of {text!r:.60} raised {type(error).__name__}: {error}"
+            elif isinstance(error, OverflowError):
                 what = f"{text} does not fit {fields.dtype}"
             elif fields.dtype.kind != "f" and field.strip() in missing:
                 what = f"a value is missing, and {fields.dtype} has none for that; dtype=float gives NaN"

@@ -108,9 +108,11 @@ def _either(ours: Any, theirs: Any) -> Any:
 
 
 def _is_numpys(value: Any) -> bool:
-    """Return whether an argument is an open file, or an array of elements that ours do not hold."""
+    """Return whether an argument is an open file, lines of text, or an array of elements that ours do not hold."""
     if isinstance(value, np.ndarray):
         return value.dtype.kind not in KINDS
+    if isinstance(value, list) and value and isinstance(value[0], (str, bytes)):
+        return True
     return hasattr(value, "read") or hasattr(value, "write")
 
 

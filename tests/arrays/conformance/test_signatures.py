@@ -179,7 +179,7 @@ def test_every_argument_of_every_numpy_function_has_a_place_or_a_reason() -> Non
             continue
         # no meaning here, or dropped only if it is the default
         known = {"subok", "order", "like", "overwrite_input", "copy", "out", "retstep", "axis", "casting", "kind",
-                 "ndmax", "sorted", "writeable", "converters", "quotechar", "encoding",
+                 "ndmax", "sorted", "writeable",
                  "einsum_call"}  # fmt: skip
         kinds = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
         missing = [

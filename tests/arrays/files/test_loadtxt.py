@@ -150,6 +150,33 @@ def test_rows_behind_the_last_row_are_not_looked_at(tmp_path: Path) -> None:
         agrees(path, nprocs, skiprows=4)
 
 
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_converters_make_numbers_of_texts(tmp_path: Path, nprocs: int) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text("day;share;name\n1;5 %;Zoë\n2;12.5 %;Bo\n\n3;;Al # none\n")
+    share = {1: lambda text: float(text.rstrip("%") or "nan"), -1: len}
+    agrees(path, nprocs, delimiter=";", skiprows=1, converters=share)
+    agrees(
+        path,
+        nprocs,
+        delimiter=";",
+        skiprows=1,
+        usecols=(2, 0),
+        converters={2: lambda text: len(text.strip())},
+        dtype=int,
+    )
+    agrees(path, nprocs, delimiter=";", skiprows=1, usecols=0, converters=lambda text: -float(text), unpack=True)
+    path.write_bytes("1;Zoë\n2;Zoé\n".encode("latin-1"))
+    agrees(path, nprocs, delimiter=";", converters={1: lambda text: ord(text[-1])}, encoding="latin-1")
+
+
+def test_places_and_names_of_arguments_are_numpys(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text("x y\n1,2\n3,4\n5,6\n")
+    given = (path, int, "%", ",", None, 1, (1, 0), True, 2, "utf-8", 2)
+    np.testing.assert_array_equal(ba.loadtxt(*given, quotechar='"').compute(), np.loadtxt(*given, quotechar='"'))
+
+
 ERRORS = [
     ("# c\n1 2\n3 x\n", {}, "line 3: column 2 ('c1'): 'x' is no number"),
     ("1 2\n# c\n3\n", {}, "line 3: it has 1 field, the first line has 2"),
@@ -159,6 +186,13 @@ ERRORS = [
     ("a b\n1 2\n", {}, "line 1: column 1 ('c0'): 'a' is no number"),
     ("# only\n\n # comments\n", {}, "it has no data: 3 lines"),
     ("1 2\n", {"usecols": 2}, "there is no column 2; there are 2"),
+    ("1 2\n", {"converters": {2: float}}, "converters: there is no column 2; there are 2"),
+    ("1 2\n3 x\n", {"converters": float}, "line 2: column 2 ('c1'): the converter of 'x' raised ValueError: could not"),
+    (
+        "1 2\n3 400\n",
+        {"converters": int, "dtype": np.int8},
+        "line 2: column 2 ('c1'): the converter of '400' raised Ov",
+    ),
 ]
 
 
@@ -179,7 +213,7 @@ def test_wrong_files_are_told(tmp_path: Path, text: str, options: dict[str, Any]
 
 @pytest.mark.parametrize("options", [
     {"dtype": complex}, {"delimiter": ",,"}, {"comments": ""}, {"comments": ["#", ""]}, {"comments": "#\n"},
-    {"comments": ",", "delimiter": ","}, {"ndmin": 3}, {"max_rows": 0},
+    {"comments": ",", "delimiter": ","}, {"ndmin": 3}, {"max_rows": 0}, {"quotechar": "'"}, {"encoding": "utf-16"},
 ])  # fmt: skip
 def test_arguments_are_checked(tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises((TypeError, ValueError), match="loadtxt"):

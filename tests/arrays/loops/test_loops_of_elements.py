@@ -601,13 +601,17 @@ print(type(np.log(2.0)).__name__, np.zeros(2, dtype=[("k", int), ("v", float)])[
 
 OPEN_FILES = """
 import io
+import os
 import numpy as np
 
 x = np.arange(12.0).reshape(3, 4)
 held = io.BytesIO()
 np.save(held, x)
 held.seek(0)
-print(np.load(held).T, np.loadtxt(io.StringIO("1 2\\n3 4")))
+print(np.load(held).T, np.loadtxt(io.StringIO("1 2\\n3 4")), np.loadtxt(["1 2", "3 4"]))
+names = os.path.join(os.path.dirname(__file__), "names.csv")
+print(np.loadtxt(names, delimiter=",", dtype=str), np.loadtxt(names, delimiter=",", usecols=1, dtype=complex))
+print(np.loadtxt(names, delimiter=",", usecols=1), np.genfromtxt(names, delimiter=","))
 text = io.StringIO()
 np.savetxt(text, x, fmt="%.1f")
 print(text.getvalue())
@@ -640,6 +644,7 @@ def test_a_script_for_numpy_prints_what_it_always_does(tmp_path: Path, p: int, n
     script = tmp_path / "script.py"
     script.write_text(text)
     (tmp_path / "beside.py").write_text("def doubled(x):\n    print('doubles')\n    return 2 * x\n")
+    (tmp_path / "names.csv").write_text("a,1\nb,2\n")
     plain = subprocess.run([sys.executable, script, "a"], capture_output=True, text=True, timeout=60)
     words = [Path(sys.executable).with_name("bsprun"), "-p", str(p), "-n", str(n), "--numpy", script, "a"]
     ours = subprocess.run(words, capture_output=True, text=True, timeout=120)
