@@ -31,11 +31,12 @@ def for_predictors(count: int) -> dict[str, float]:
     return {"elementwise": 44.0 * count, "functions": 16.0 * count}
 
 
-def cost(model: Model, n: int, k: int, p: int, machine: Machine | None = None, iterations: int = USUAL) -> Cost:
+def cost(model: Model, n: int, k: int, p: int, machine: Machine | None = None, iterations: int | None = None) -> Cost:
     """Return the cost of `solve` for n dense rows of k columns on p processes, n/p each.
 
     d = k + 1 with an intercept, else k.  Without an offset and weights.
-    iterations : Newton's, or L-BFGS's.  Steps that are halved, and line searches that look twice, take points more.
+    iterations : Newton's, or L-BFGS's; None: as many as are usual, Newton's one for least squares, else six, and 18 of
+        L-BFGS.  Steps that are halved, and line searches that look twice, take points more.
     machine : decides how sums are made (`allreduce`); None: the default one.
     Newton and proximal Newton, i iterations: sums of 7 + 2k, 3, i + 1 times 1 + d + d(d + 1)/2, and 5 numbers, each a
     superstep or two; W = (i + 1)((n/p)(d² + 4d) + d³/3).  L-BFGS: 1 + 2d numbers at the first point, 1 + d at others;
@@ -53,7 +54,7 @@ def cost(model: Model, n: int, k: int, p: int, machine: Machine | None = None, i
     of = FitCosts(totals, model, (-(-n // p), k))
     with totals.holding(of.memory):
         of.survey()
-        of.solver(iterations)
+        of.solver(of.usual if iterations is None else iterations)
         of.inference()
     return totals.cost
 
@@ -114,7 +115,8 @@ class FitCosts:
         self.missing = len(self.wanted - ({model.family.solved_by} if self.newton else set()))
         self.levered = model.robust in LEVERED and bool(self.wanted)
         self.clustered = model.robust == CLUSTERED and bool(self.wanted)
-        self.usual = min(USUAL if self.newton else 3 * USUAL, model.max_iter)
+        newtons = 1 if model.family.linear else USUAL  # the first step minimises a quadratic objective
+        self.usual = min(newtons if self.newton else 3 * USUAL, model.max_iter)
         rooms = 1 + max(1, self.missing, 3 * self.levered)  # chunks of X: shifted, and scaled for each matrix
         squares = MATRICES + 4 * self.missing if self.newton or self.missing else 0
         chunk = (rooms * k + VECTORS) * min(n, chunk_length(k))

@@ -205,7 +205,7 @@ class Regression(Conventions):
         data = prepared(X, given, model.family, 2 * self._classify, model.fit_intercept)
         return paths.path(data.rows, model, alphas)
 
-    def cost(self, n: int, k: int, p: int, machine: Machine | None = None, iterations: int = 6) -> Cost:
+    def cost(self, n: int, k: int, p: int, machine: Machine | None = None, iterations: int | None = None) -> Cost:
         """Return W, H, S and M of a fit to n rows of k numbers on p processes; see `glm.cost.cost`.
 
         machine : decides how sums are made, and prices: `model.cost(...).price(machine)` flop-times; None: the default.

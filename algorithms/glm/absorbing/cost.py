@@ -14,7 +14,6 @@ import numpy as np
 
 from bsp.algorithms.glm.cost import FitCosts, for_predictors
 from bsp.algorithms.glm.problem import CLUSTERED, Model, Rows, Solution
-from bsp.algorithms.glm.solvers.newton import USUAL
 from bsp.cost.model import DEFAULT, Cost, Machine
 from bsp.declared import Costs, Totals
 from bsp.values.payload import is_abstract
@@ -25,18 +24,19 @@ LABEL = 30.0  # operations on a row's label: to sort it among the others
 
 def cost(
     model: Model, n: int, k: int, labels: Sequence[int], p: int, machine: Machine | None = None,
-    iterations: int = USUAL, projections: int = PROJECTIONS, clusters: int = 0,
+    iterations: int | None = None, projections: int = PROJECTIONS, clusters: int = 0,
 ) -> Cost:  # fmt: skip
     """Return the cost of `solve_absorbing` for n rows of k columns on p processes, n/p each.
 
     labels, clusters : how many of each column, and of clusters, one process has.
-    iterations : Newton's; of several columns of labels twice in a log-linear model, for the effects alone, too.
+    iterations : Newton's; None: as many as are usual.  Of several columns of labels twice in a log-linear model, for
+        the effects alone, too.
     projections : iterations of conjugate gradients, each time that several columns are absorbed.
     A projection is two supersteps with a word for each label of a process and column of X and y; W = 4(n/p)(k + 1).
     """
     totals = Totals(p, machine or DEFAULT)
     of = _AbsorbingCosts(totals, model, (-(-n // p), k), labels, clusters)
-    of.fit(iterations, projections)
+    of.fit(of.own.usual if iterations is None else iterations, projections)
     return totals.cost
 
 

@@ -22,7 +22,7 @@ SUFFICIENT = 1e-4  # of the decrease that the slope promises
 ROUNDING = 1e-10  # a relative change of the objective that rounding may have made
 LEAST = 1e-14  # relative decrease of the objective that can be seen
 SMALLEST = 2.0**-30  # share of a step
-USUAL = 6  # iterations that a prediction without values assumes
+USUAL = 6  # iterations that a prediction without values assumes, unless the problem is one of least squares
 
 Direction = Callable[[Objective, ObjectivePoint, np.ndarray], np.ndarray]
 Progress = Callable[[int, float, float], None]

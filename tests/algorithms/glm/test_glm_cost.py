@@ -68,7 +68,7 @@ def test_a_newton_point_is_one_superstep_of_gradient_and_half_the_hessian(
         *[summed(1, p)] * own.is_dispersed(False),
     ]
     usual = {"gaussian": [1], "binomial": range(3, 7), "poisson": range(3, 7), "gamma": range(3, 7)}
-    assert (iterations == 6) if abstract else iterations in usual.get(family, range(1, 101))
+    assert iterations == (1 if own.linear else 6) if abstract else iterations in usual.get(family, range(1, 101))
 
 
 def test_a_penalty_or_no_robust_covariance_leaves_the_last_matrices_out() -> None:
@@ -215,3 +215,11 @@ def test_a_sample_does_not_refuse_a_table_for_values_that_others_have(
     assert some.supersteps == every.supersteps
     sums = [[row["h_sent"] for row in found if "allreduce" in row["call"]] for found in (some, every)]
     assert len(sums[0]) == len(sums[1])
+
+
+@pytest.mark.parametrize(
+    "model", [Model("gaussian"), Model("gaussian", alpha=0.1), Model("gaussian", alpha=0.1, l1_ratio=0.5)]
+)
+def test_least_squares_without_values_take_the_one_iteration_of_the_run(model: Model) -> None:
+    ran, declared = (counted(model, 4, 3, abstract) for abstract in (False, True))
+    assert declared == ran
