@@ -87,7 +87,8 @@ def bincount(x: ArrayLike, /, weights: ArrayLike | None = None, minlength: int =
 
     Cost: two supersteps.  The first finds the greatest element, h = 2(p - 1); the array remembers it, so that later
     calls skip this step.  The second adds the counts of b bins, h about 2b at most; a process with fewer than b/2
-    elements sends only its own bins.  A forecast, which has no values, assumes no element above `minlength` - 1.
+    elements sends only its own bins.
+    A forecast and a run without values assume no element above `minlength` - 1; they raise ValueNeeded without it.
     """
     here = world()
     array = asarray(x)
@@ -111,6 +112,10 @@ def _occurrences_cost(
     costs: Reported, here: World, node: Node, own: Any, weights: Any, kind: DType, least_bins: int
 ) -> Array:
     """Declare the cost of `_occurrences`, assuming that all elements fall into `least_bins` bins."""
+    if not least_bins and node.kind.shape != (0,):
+        from bsp.abstract.errors import value_needed  # only runs without values need it
+
+        raise value_needed("the length of bincount", wrap(node), "say how many bins there are (minlength=)")
     costs.at_most()
     extremes(here, [node])
     costs.work(elementwise=max(least_bins, 1))

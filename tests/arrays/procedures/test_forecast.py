@@ -256,3 +256,15 @@ def test_functions_that_look_at_a_few_values_can_be_predicted(name: str) -> None
             ba.repeat(ba.zeros(1 << 20), ba.ones(1 << 20, dtype=int))
 
     bsp.predict(main, nprocs=3, machine=bsp.Machine(p=3), abstract=True)
+
+
+def test_a_forecast_of_bincount_needs_the_number_of_bins() -> None:
+    def main(proc: bsp.Process) -> None:
+        x = ba.astype(ba.from_function(few, (N,)), ba.int64).persist()
+        with pytest.raises(
+            bsp.ValueNeeded, match=r"the length of bincount .* say how many bins there are \(minlength=\)"
+        ):
+            ba.forecast(ba.bincount, x)
+        assert ba.forecast(ba.bincount, x, minlength=11).words >= 11
+
+    bsp.run(main, nprocs=3)
