@@ -14,16 +14,19 @@ of blocks, small objects, the pieces of fused chains.
 
 from __future__ import annotations
 
+import dis
 import functools
 import gc
+import inspect
 import pickle
 from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.errors import PlanTooLarge
+from bsp.arrays.errors import ArrayError, PlanTooLarge
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.expressions.graph import LEAF, DType, leaf
 from bsp.arrays.expressions.layout import Layout, Shape
@@ -129,10 +132,35 @@ class Sketch(NamedTuple):
 def forecast(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Forecast:
     """Predict the cost of `function(*args, **kwargs)`, persisted, on this machine.  No superstep; computes nothing.
 
-    function : a function of arrays: `ba.sort`, `ba.linalg.qr`, or your own, of which every process runs all lines.
-    Raises what a run with shapes only raises: ValueNeeded where the function decides by a value.
+    function : a function of arrays: `ba.sort`, `ba.linalg.qr`, or your own, of which every process runs all lines.  Its
+        arrays are its arguments.
+    Raises ArrayError if a Python function reads an array that is no argument: the other processes' parts of it are
+        unknown here.  Raises what a run with shapes only raises: ValueNeeded where the function decides by a value.
     """
+    if read := _read_by(function):
+        raise ArrayError(
+            f"forecast: the function reads the array {read[0]!r}, which is not an argument of it; take it as one: "
+            f"forecast(lambda {read[0]}: ..., {read[0]})"
+        )
     return Origin(function, _sketched(args), _sketched(kwargs)).forecast()
+
+
+def _read_by(function: Callable[..., Any]) -> list[str]:
+    """Return the names of arrays that a Python function reads from around it: closed over, global, or as a default."""
+    if not isinstance(function, FunctionType):
+        return []
+    found = {**inspect.getclosurevars(function).nonlocals}
+    codes = [function.__code__]
+    for code in codes:  # functions inside it are among its constants
+        codes.extend(each for each in code.co_consts if isinstance(each, CodeType))
+        names = {each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"}
+        found |= {name: function.__globals__[name] for name in names & function.__globals__.keys()}
+    found |= {
+        name: each.default
+        for name, each in inspect.signature(function).parameters.items()
+        if each.default is not each.empty
+    }
+    return [name for name, value in found.items() if isinstance(value, Array)]
 
 
 def procedure(function: _Function) -> _Function:

@@ -268,3 +268,19 @@ def test_a_forecast_of_bincount_needs_the_number_of_bins() -> None:
         assert ba.forecast(ba.bincount, x, minlength=11).words >= 11
 
     bsp.run(main, nprocs=3)
+
+
+def test_a_forecast_refuses_arrays_that_are_not_arguments() -> None:
+    def main(proc: bsp.Process) -> None:
+        x = ba.from_function(mixed, (N,)).persist()
+        nested = [lambda: ba.sort(x), lambda: next(ba.sort(x) for _ in range(2)), lambda a=x: ba.sort(a)]
+        for function in nested:
+            with pytest.raises(ba.ArrayError, match=r"reads the array '[ax]', which is not an argument"):
+                ba.forecast(function)
+        outside = eval("lambda y: ba.sort(x) + y.x", {"ba": ba, "x": x})
+        with pytest.raises(ba.ArrayError, match=r"take it as one: forecast\(lambda x: \.\.\., x\)"):
+            ba.forecast(outside, x)
+        attribute = eval("lambda y: ba.sort(y.T)", {"ba": ba, "T": x})  # an attribute of that name is no array outside
+        assert ba.forecast(attribute, x).words == ba.forecast(lambda x: ba.sort(x.T), x).words > 0
+
+    bsp.run(main, nprocs=3)
