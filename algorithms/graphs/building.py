@@ -11,9 +11,12 @@ from bsp.algorithms.graphs.graph import Graph, must_fit
 from bsp.arrays import sparse
 from bsp.arrays.procedures import world
 from bsp.arrays.typing import ArrayLike
+from bsp.errors import ValueNeeded
+from bsp.source import here as line
 
 _QUADRANTS = (0.57, 0.19, 0.19, 0.05)  # Graph500's
 _NUMBERED = "np.unique(identifiers, return_inverse=True)"
+_UNKNOWN = "what a graph costs follows from its edges, which a run without values does not have; leave --abstract out"
 _MOST = 1 << 48  # vertices: more have no place in any memory
 _CHUNK = 1 << 16  # edges that share a generator of random numbers
 _EDGE, _VERTEX = 72, 16  # bytes that rmat needs for each edge of a process, and for each vertex of all: measured
@@ -30,7 +33,10 @@ def from_edges(
     Raises GraphError if vertices are no integers, vectors differ in length, values are complex, or there are more than
         2^48 vertices, as with identifiers of 64 bits, which are to be numbered first.
     """
-    u, v, values = _numbers(source), _numbers(target), np.asarray(weight)
+    try:
+        u, v, values = _numbers(source), _numbers(target), np.asarray(weight)
+    except ValueNeeded:
+        raise ValueNeeded(f"from_edges at {line()}: {_UNKNOWN}") from None
     if values.dtype.kind == "c":
         raise GraphError(f"from_edges: values of edges are real numbers, not {values.dtype}")
     if len(u) != len(v) or values.size not in (1, len(u)):
@@ -101,6 +107,8 @@ def rmat(scale: int, edge_factor: int = 16, *, seed: int = 0, directed: bool = T
             "edge_factor one from 0, and seed one from 0 to 2^64 - 1"
         )
     here, n = world(), 1 << scale
+    if here.abstract:
+        raise ValueNeeded(f"rmat at {line()}: {_UNKNOWN}")
     ways = 1 if directed else 2
     must_fit(f"rmat({scale}, {edge_factor})", (_EDGE * ways * edge_factor / here.nprocs + _VERTEX) * n)
     chunks = -(-n * edge_factor // _CHUNK)

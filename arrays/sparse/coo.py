@@ -38,7 +38,7 @@ from bsp.arrays.sparse import operations as do
 from bsp.arrays.sparse.array import SparseArray
 from bsp.arrays.sparse.base import ScipyMatrix, SparseBase
 from bsp.arrays.sparse.creation import from_coo
-from bsp.arrays.sparse.indices import check_dtype, checked_indices, length_for, positions_of
+from bsp.arrays.sparse.indices import check_dtype, checked_indices, given_values, length_for, positions_of
 from bsp.arrays.sparse.pattern import even
 from bsp.arrays.sparse.places import PlacedEntries, Places, checked_shape, dealt, placed, raveled, unraveled
 from bsp.arrays.sparse.semirings import Semiring
@@ -357,8 +357,8 @@ def from_coordinates(
 ) -> CooArray:  # fmt: skip
     """Return the array of the entries of all processes, one vector of coordinates for each axis: see `from_coo`."""
     here = world()
-    vectors = [np.asarray(each).reshape(-1) for each in coords]
-    given = np.asarray(values)
+    vectors = [given_values(each, "from_coo").reshape(-1) for each in coords]
+    given = given_values(values, "from_coo")
     own = given.reshape(-1) if given.ndim or not vectors else np.broadcast_to(given, vectors[0].shape)
     most = here.private.allgather([length_for(each) for each in vectors])
 

@@ -17,7 +17,7 @@ from bsp.arrays.errors import ArrayError, PlanTooLarge
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.sparse.array import ScipyMatrix, SparseArray, of_rows
 from bsp.arrays.sparse.base import SparseBase
-from bsp.arrays.sparse.indices import check_dtype, checked_indices, checked_lengths, length_for
+from bsp.arrays.sparse.indices import check_dtype, checked_indices, checked_lengths, given_values, length_for
 from bsp.arrays.sparse.pattern import Bounds, even
 from bsp.arrays.sparse.semirings import combined_triples
 from bsp.arrays.typing import ArrayLike, DTypeLike
@@ -59,8 +59,8 @@ def from_coo(
 
         return from_coordinates(rows, columns, shape)
     here = world()
-    places = [np.asarray(each).reshape(-1) for each in (rows, columns)]
-    given = np.asarray(values)
+    places = [given_values(each, "from_coo").reshape(-1) for each in (rows, columns)]
+    given = given_values(values, "from_coo")
     entries = given.reshape(-1) if given.ndim else np.broadcast_to(given, places[0].shape)
     if shape is None:
         most = here.private.allgather([length_for(each) for each in places])
@@ -225,7 +225,7 @@ def from_local(rows: ScipyMatrix | ArrayLike) -> SparseArray:
     here = world()
 
     def checked() -> Any:
-        given: Any = rows if scipy.sparse.issparse(rows) else np.asarray(rows)
+        given: Any = rows if scipy.sparse.issparse(rows) else given_values(rows, "from_local")
         check_dtype(given.dtype, "from_local")
         own = scipy.sparse.csr_array(given, copy=True)
         if own.ndim != 2:
@@ -289,7 +289,7 @@ def diags(
         raise ArrayError("diags of no diagonals")
     if np.ndim(offsets) == 0:
         diagonals, offsets = ([diagonals] if np.ndim(diagonals[0]) == 0 else diagonals), [int(offsets)]  # type: ignore[arg-type]
-    lines = [np.asarray(each) for each in diagonals]
+    lines = [given_values(each, "diags") for each in diagonals]
     places = [int(each) for each in offsets]  # type: ignore[union-attr]
     if len(lines) != len(places):
         raise ArrayError(f"diags: {len(lines)} diagonals, {len(places)} offsets")

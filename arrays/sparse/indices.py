@@ -9,6 +9,7 @@ import numpy as np
 
 from bsp.arrays.errors import ArrayError
 from bsp.arrays.execution.world import world
+from bsp.errors import ValueNeeded
 
 
 def check_dtype(dtype: np.dtype[Any], what: str) -> None:
@@ -33,6 +34,16 @@ def checked_lengths(shape: Any, call: str) -> tuple[int, int]:
     if not (0 <= m < 2**63 and 0 <= n < 2**63):
         raise ArrayError(f"{call}: shape {shape!r:.60}: the numbers of rows and columns, integers from 0")
     return m, n
+
+
+def given_values(given: Any, call: str) -> np.ndarray:
+    """Return what a caller gives as a NumPy array; ValueNeeded, which names `sparse.model`, if it has no values."""
+    try:
+        return np.asarray(given)
+    except ValueNeeded:
+        from bsp.abstract.errors import value_needed  # only runs without values need it
+
+        raise value_needed(call, given, "take sparse.model, which stands for a matrix of so many entries") from None
 
 
 def length_for(indices: np.ndarray) -> int:

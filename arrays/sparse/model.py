@@ -49,7 +49,8 @@ def model(
     mesh : the lengths of the mesh's axes; by default equal ones, of 1, 2 or 3 axes for up to 3, 5 or more entries a
         row.  A node has its neighbours along each axis, or, if there are more entries than that, all around it.
     exponent : γ of the power law, above 2: a column has d entries with a probability like d^-γ.
-    Products, sums and all that is lazy are planned and priced.  What needs the entries' places raises ArrayError.
+    Products, sums and all that is lazy are planned and priced.  Left out is what happens once: the supersteps that make
+    the matrix, and the exchange of indices with its first product.  What needs the entries' places raises ArrayError.
     Raises ArrayError in a run with values.
     """
     here = world()

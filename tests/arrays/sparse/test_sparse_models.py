@@ -12,7 +12,7 @@ import scipy.sparse as ss
 
 import bsp
 import bsp.arrays as ba
-from bsp.algorithms import krylov
+from bsp.algorithms import graphs, krylov
 from bsp.arrays import sparse
 from bsp.arrays.sparse import partition
 
@@ -247,3 +247,31 @@ def test_matrices_that_programs_make_are_priced_without_values() -> None:
         (A.T @ (A @ ba.ones(40))).persist()
 
     assert bsp.predict(main, nprocs=4, machine=bsp.Machine(p=4), abstract=True).per_superstep
+
+
+def test_matrices_of_values_that_are_not_there_name_the_model() -> None:
+    def main(proc: bsp.Process) -> None:
+        at, values = proc.rng.integers(0, 9, size=10), proc.rng.normal(size=10)
+        some, every = np.arange(10), ba.random.default_rng(0).integers(0, 9, size=10)
+        calls: dict[str, list[Callable[[], Any]]] = {
+            "from_coo": [
+                lambda: sparse.from_coo(at, at, 1.0, (9, 9)), lambda: sparse.from_coo(some, some, values),
+                lambda: sparse.from_coo(every, every, 1.0), lambda: sparse.from_coo((some, at, some), 1.0),
+                lambda: sparse.from_coo((some, some), values),
+            ],
+            "from_local": [lambda: sparse.from_local(np.zeros((3, 4)))],
+            "diags": [lambda: sparse.diags([np.ones(5)], offsets=[0])],
+        }  # fmt: skip
+        for name, each in calls.items():
+            for call in each:
+                with pytest.raises(bsp.ValueNeeded, match=rf"^{name} needs the values of .* take sparse\.model"):
+                    call()
+        for call in (
+            lambda: graphs.from_edges(at, some),
+            lambda: graphs.from_edges(some, some, values),
+            lambda: graphs.rmat(5),
+        ):
+            with pytest.raises(bsp.ValueNeeded, match="what a graph costs follows from its edges"):
+                call()
+
+    bsp.predict(main, nprocs=2, machine=bsp.Machine(p=2), abstract=True)
