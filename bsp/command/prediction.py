@@ -17,7 +17,7 @@ from bsp.cost.whole_file import write_text
 def forecast(
     jobs: Sequence[Launch], sweep: bool, as_json: bool, trace: str | None, trace_format: str, report: str | None
 ) -> int:
-    """Predict each job in a process of its own; print a table, or JSON.
+    """Predict each job in a process of its own; print a table, or JSON.  A trace and a report are of the last one.
 
     Return 0, or the status of the first job that fails, which ends the series.
     """
@@ -37,6 +37,8 @@ def forecast(
         from bsp.cost.report.tables import prediction_text, sweep_text
 
         print(sweep_text(records) if sweep else prediction_text(last))
+    if len(records) > 1 and (trace or report):
+        print(f"bsprun: the record is that of {last['processes']} processes, the last of the sweep", file=sys.stderr)
     _write(last, trace, trace_format, report)
     return 0
 

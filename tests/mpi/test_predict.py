@@ -277,6 +277,14 @@ def test_a_sweep_is_a_curve_as_text_and_as_json(tmp_path: Path) -> None:
         jsonschema.validate(record, SCHEMA)
 
 
+def test_the_record_of_a_sweep_is_that_of_its_last_number_of_processes(tmp_path: Path) -> None:
+    path, out = script(tmp_path, "import bsp\nbsp.process().sync()\n"), tmp_path / "t.json"
+    done = ran(*BSPRUN, "--predict", "--abstract", "--sweep", "1,3,2", "--trace", out, path)
+    assert done.returncode == 0
+    assert json.loads(out.read_text())["processes"] == 2
+    assert done.stderr.splitlines() == ["bsprun: the record is that of 2 processes, the last of the sweep"]
+
+
 def test_abstract_predictions_of_what_no_machine_here_could_hold(tmp_path: Path) -> None:
     path = script(
         tmp_path,
