@@ -8,7 +8,7 @@ associative up to rounding, and is always done in the order of the blocks.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from math import prod
 from typing import Any
 
@@ -124,13 +124,10 @@ class Aggregate:
         return partial
 
 
-def _sum_dtype(ufunc: np.ufunc) -> Callable[[DType], DType]:
-    @cache
-    def result(dtype: DType) -> DType:
-        found: DType = ufunc.reduce(np.empty(0, dtype)).dtype
-        return found
-
-    return result
+@cache
+def _sum_dtype(ufunc: np.ufunc, dtype: DType) -> DType:
+    found: DType = ufunc.reduce(np.empty(0, dtype)).dtype
+    return found
 
 
 def _native(dtype: DType) -> DType:
@@ -329,8 +326,8 @@ class Mean(Aggregate):
             return np.asarray(np.true_divide(partial, count, dtype=typed(partial.dtype)))
 
 
-SUM = Aggregate("sum", np.add, 0, _sum_dtype(np.add))
-PROD = Aggregate("prod", np.multiply, 1, _sum_dtype(np.multiply))
+SUM = Aggregate("sum", np.add, 0, partial(_sum_dtype, np.add))
+PROD = Aggregate("prod", np.multiply, 1, partial(_sum_dtype, np.multiply))
 MIN = Aggregate("min", np.minimum, None, _native)
 MAX = Aggregate("max", np.maximum, None, _native)
 ALL = Aggregate("all", np.logical_and, True, _boolean)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from bsp.arrays.planning.hosts import Hosts
 from bsp.arrays.planning.moves import pieces
 from bsp.arrays.planning.planner import Planner
 from bsp.cost.model import Level, Machine
+from bsp.values import by_value
 from tools import arrays_study as study
 
 
@@ -49,6 +52,20 @@ def expressions(p: int) -> dict[str, Array]:
         "moments": ba.std(x, axis=0),
         "three": ba.einsum("ij,jk,kl->il", a, b, a),
     }
+
+
+@pytest.mark.parametrize("reduced", [ba.sum, ba.prod, ba.mean, ba.std, ba.argmax, ba.any])
+@pytest.mark.parametrize("p", [1, 3])
+def test_a_plan_can_be_pickled(reduced: Callable[[Any], Any], p: int) -> None:
+    """`Session.run` and `bsp.run` return plans from the processes that have made them."""
+
+    def main(proc: bsp.Process) -> tuple[bytes, str]:
+        x = ba.ones((8, 3), grid=(p, 1))
+        plan = (reduced(x) + x.T @ x).plan()
+        return by_value.dumps(plan), plan.explain()
+
+    for data, text in bsp.run(main, nprocs=p):
+        assert pickle.loads(data).explain() == text
 
 
 @pytest.mark.parametrize("name", list(expressions(1)))
