@@ -132,6 +132,14 @@ class Elements:
                 with contextlib.suppress(OSError):  # a dead element: `hear` finds out
                     connection.send_bytes(data)
 
+    def waiting(self) -> bool:
+        """Return whether a message has arrived, so that `hear` returns one at once."""
+        if not self._heard:
+            with self._in_use():
+                if not (self._lost or self.ended):
+                    self._desk.hear(0.0)
+        return bool(self._heard)
+
     def hear(self) -> tuple[int, str, Any] | None:
         """Return the next message, as (element, kind, value); None if an element has died, or all were ended."""
         while not self._heard:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from bsp.command.launch import Launch
 from bsp.cost.machine_file import profile_of
@@ -147,6 +147,8 @@ class Session:
         try:
             self._elements.send(self._request(body, keeps))
             while len(answers) < self.elements:
+                if not self._elements.waiting():
+                    shown.flush()
                 heard = self._elements.hear()
                 if heard is None:
                     cause = self._elements.cause_of_death()
@@ -169,6 +171,8 @@ class Session:
             if isinstance(error, KeyboardInterrupt):
                 error.__traceback__ = None  # without the frames that waited
             raise
+        finally:
+            shown.flush()
         return [answers[element] for element in range(self.elements)]
 
     def _results(self, answers: list[CallOutcome]) -> list[Any]:
@@ -270,25 +274,38 @@ def newest() -> Session | None:
 
 
 class _Output:
-    """The printed output of processes, shown in the output of this interpreter."""
+    """The printed output of processes, shown in the output of this interpreter.
+
+    It is flushed when nothing more waits to be shown: in a notebook every flush is a message to the browser.
+    """
 
     def __init__(self, line: DisplayLine | None) -> None:
         self._line = line
+        self._written: TextIO | None = None  # the stream that is not flushed
         # a character may be cut by the end of a message
         self._decoders: defaultdict[tuple[int, str], Any] = defaultdict(lambda: _decoder("replace"))
 
     def show(self, element: int, kind: str, value: Any) -> None:
         """Show a message of an element: text for standard output or error, or the line of progress."""
         if kind == LINE:
+            self.flush()
             if self._line is not None:
                 self._line.end(value[:-1]) if value.endswith("\n") else self._line.show(value)
             return
         if self._line is not None:
             self._line.clear()
         stream = {TEXT: sys.stdout, ERROR_TEXT: sys.stderr}[kind]
+        if stream is not self._written:  # what is written first appears first
+            self.flush()
         if stream is not None:
             stream.write(self._decoders[element, kind].decode(value))
-            stream.flush()
+            self._written = stream
+
+    def flush(self) -> None:
+        """Show all that was written."""
+        if self._written is not None:
+            self._written.flush()
+            self._written = None
 
 
 def _sizes(nprocs: int | None, elements: int | None) -> tuple[int, int]:

@@ -115,6 +115,32 @@ def test_text_goes_where_standard_output_is_now(session: bsp.Session, monkeypatc
     assert out.getvalue() == "from 0;from 1;from 2;from 3;"
 
 
+def test_lines_that_have_arrived_are_shown_together(
+    session: bsp.Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In a notebook every flush is a message to the browser, where a line each would be slow."""
+    printed = tmp_path / "printed"
+
+    class Shown(io.StringIO):
+        flushes = 0
+
+        def flush(self) -> None:
+            until(printed.exists, END, "all lines are sent")
+            self.flushes += 1
+
+    def main(proc: bsp.Process, path: Path) -> None:
+        if proc.pid == 0:
+            for k in range(100):
+                print("line", k)
+            path.touch()
+
+    shown = Shown()
+    monkeypatch.setattr(sys, "stdout", shown)
+    session.run(main, printed)
+    assert shown.getvalue() == "".join(f"line {k}\n" for k in range(100))
+    assert 1 <= shown.flushes <= 2
+
+
 def test_generators_inbox_names_and_settings_live_from_call_to_call(session: bsp.Session) -> None:
     def sends(proc: bsp.Process) -> None:
         proc.send((proc.pid + 1) % proc.nprocs, proc.pid)
