@@ -5,9 +5,11 @@ Nothing here imports IPython: it is used if the program that runs here has impor
 
 from __future__ import annotations
 
+import linecache
 import sys
 from typing import Any
 
+from bsp.errors import BspError
 from bsp.source import without_ours
 
 
@@ -27,8 +29,9 @@ def rendered(error: BaseException) -> list[str]:
     return lines
 
 
-def render_without_ours(error: BaseException) -> None:
-    """Make IPython print an exception without the frames of this package; no effect outside IPython."""
+def hide_ours(error: BaseException) -> None:
+    """Take the frames of this package out of the traceback of an error, and out of what IPython prints."""
+    error.__traceback__ = without_ours(error, isinstance(error, BspError | KeyboardInterrupt))
     if shell() is not None and not hasattr(error, "_render_traceback_"):
         error._render_traceback_ = lambda: rendered(error)  # type: ignore[attr-defined]
 
@@ -48,6 +51,12 @@ def cell_names() -> dict[str, str]:
     """Return the names of the notebook's cells, such as `In[3]`, by the files that their code objects name."""
     numbers = getattr(getattr(shell(), "compile", None), "_filename_map", {})
     return {file: f"In[{number}]" for file, number in numbers.items()}
+
+
+def cell_lines() -> dict[str, tuple[int, None, list[str], str]]:
+    """Return the entries of linecache for the notebook's cells, with which tracebacks elsewhere show their lines."""
+    known = {file: linecache.getlines(file) for file in cell_names()}
+    return {file: (sum(map(len, lines)), None, lines, file) for file, lines in known.items()}
 
 
 def display_line() -> Any:

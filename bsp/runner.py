@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import linecache
 import os
 import pickle
 import sys
@@ -11,6 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from bsp import source
 from bsp.command.launch import BLAS_VARIABLES, Launch, start
 from bsp.cost.machine_file import Profile, profile_of, to_machine
 from bsp.cost.model import DEFAULT, Machine
@@ -20,11 +22,10 @@ from bsp.engine.element import Element
 from bsp.engine.layout import check_numbers
 from bsp.engine.reports import pickled
 from bsp.engine.verdict import Verdict
-from bsp.errors import BspError, CannotSend, LaunchError, ProcessFailed
+from bsp.errors import CannotSend, LaunchError, ProcessFailed
 from bsp.host import is_own
 from bsp.hosts.listing import from_option, placed
-from bsp.notebook import render_without_ours
-from bsp.source import without_ours
+from bsp.notebook import cell_lines, cell_names, hide_ours
 from bsp.transport.base import Solo, Transport
 from bsp.transport.schedules import CHOICES
 from bsp.world import handle, hosting
@@ -97,19 +98,6 @@ def run(
         )
     threads = blas_threads if blas_threads is not None else 1 if nprocs > 1 else None
     profile = profile_of(machine, elements, places)
-    if engine == "plain" and elements > 1 and places is None and progress and not check:
-        from bsp.session.session import Session
-
-        with Session(
-            nprocs, elements, seed=seed, schedule=schedule, blas_threads=blas_threads, machine=machine, progress=True
-        ) as session:
-            return session._run(main, args, keeps=False)
-    if engine == "plain" and (elements > 1 or places is not None):
-        job = Launch(
-            nprocs=nprocs, elements=elements, seed=seed, check=check, schedule=schedule, blas_threads=blas_threads,
-            program=[], machine=profile, hosts=places, reach=reach,
-        )  # fmt: skip
-        return _in_a_job(main, args, job)
 
     def once(checker: Any) -> list[Any]:
         if engine == "world":
@@ -117,6 +105,20 @@ def run(
         return run_here(main, args, nprocs, Solo(), seed, to_machine(profile), checker, progress)
 
     try:
+        if engine == "plain" and elements > 1 and places is None and progress and not check:
+            from bsp.session.session import OneCall
+
+            with OneCall(
+                nprocs, elements, seed=seed, schedule=schedule, blas_threads=blas_threads, machine=machine,
+                progress=True,
+            ) as call:  # fmt: skip
+                return call.results(main, args)
+        if engine == "plain" and (elements > 1 or places is not None):
+            job = Launch(
+                nprocs=nprocs, elements=elements, seed=seed, check=check, schedule=schedule, blas_threads=blas_threads,
+                program=[], machine=profile, hosts=places, reach=reach,
+            )  # fmt: skip
+            return _in_a_job(main, args, job)
         with blas_limit(threads):
             if not check:
                 return once(None)
@@ -124,8 +126,7 @@ def run(
 
             return twice(once) if engine == "plain" else twice(once, _first_ranks)
     except BaseException as error:  # shown are the caller's line and those of main
-        error.__traceback__ = without_ours(error, isinstance(error, BspError | KeyboardInterrupt))
-        render_without_ours(error)
+        hide_ours(error)
         raise
 
 
@@ -268,6 +269,7 @@ def _in_a_job(main: Callable[..., Any], args: tuple[Any, ...], job: Launch) -> l
         call = by_value.call_dumps("bsp.run", main, args, by_value.dumps)
         with open(request, "wb") as file:
             pickle.dump(sys.path, file)  # so that the job imports the modules that main needs from the same places
+            pickle.dump((cell_names(), cell_lines()), file)
             file.write(call)
         job.program = ["--function", request, answer]
         status = start(job)
@@ -289,7 +291,8 @@ def serve(
 ) -> int:  # fmt: skip
     """Run the function of a request file in an element of the job that `run` started; element 0 writes the answer.
 
-    request : a file with sys.path, then (main, args).  It is unpickled, so its folder must be this user's alone.
+    request : a file with sys.path, the names and lines of the caller's cells, then (main, args).  It is unpickled, so
+        its folder must be this user's alone.
     answer : the file that `run` reads: (results, error).
     Returns the exit status of the element.  Raises LaunchError if the folder is not on this machine.
     """
@@ -299,6 +302,9 @@ def serve(
         raise LaunchError(f"bsp.run: {os.path.dirname(request)} is not on this machine: its elements share one")
     with open(request, "rb") as file:
         sys.path[:] = pickle.load(file)
+        names, lines = pickle.load(file)
+        source.cells.update(names)
+        linecache.cache.update(lines)
         main, args = pickle.load(file)
     results, error, status = None, None, 0
     try:

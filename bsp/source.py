@@ -138,20 +138,25 @@ def traceback_of(error: BaseException) -> str:
 def without_ours(error: BaseException, explained: bool) -> TracebackType | None:
     """Return the traceback of an error without this package's frames.
 
-    explained : its message says what they would; else those behind the program's last line stay: they show a mistake
-        of this package, or which function of it refused the arguments.
+    explained : its message says what they would, and frames of libraries that this package has called go, too; else
+        those behind the program's last line stay: they show a mistake of this package, or which function of it refused
+        the arguments.
     """
     frames, found = [], error.__traceback__
     while found is not None:
         frames.append(found)
         found = found.tb_next
-    last = max((k for k, each in enumerate(frames) if not is_ours(each.tb_frame.f_code.co_filename)), default=-1)
+    files = [each.tb_frame.f_code.co_filename for each in frames]
+    of_program = (k for k, file in enumerate(files) if is_program(file) or not (explained or is_ours(file)))
+    last = max(of_program, default=-1)
     if last < 0:
         return None if explained else error.__traceback__
+    calls_us = (k for k in range(last, len(files)) if is_ours(files[k]))
+    end = next(calls_us, len(files)) if explained else len(files)
     kept: TracebackType | None = None
-    for k, each in reversed([*enumerate(frames)]):
-        ours = is_ours(each.tb_frame.f_code.co_filename)
-        if not ours or (k > last and not explained):
+    for k in reversed(range(end)):
+        if k > last or not is_ours(files[k]):
+            each = frames[k]
             kept = TracebackType(kept, each.tb_frame, each.tb_lasti, each.tb_lineno)
     return kept
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn, Self, TextIO
 
 from bsp.command.launch import Launch
 from bsp.cost.machine_file import profile_of
@@ -21,12 +21,11 @@ from bsp.cost.units import counted
 from bsp.engine.layout import check_numbers
 from bsp.errors import BspError, CannotMove, CannotSend, Forked, LaunchError, ProcessExited, SessionEnded
 from bsp.host import cores, find_mpiexec, no_mpi
-from bsp.notebook import cell_names, render_without_ours
+from bsp.notebook import cell_names, hide_ours
 from bsp.session.channel import ANSWER, ERROR_TEXT, LINE, TEXT, CallOutcome, NotSent, Request
 from bsp.session.elements import Elements
 from bsp.session.handles import Description, Handle, Handles, description
 from bsp.session.tracebacks import Told, rebuilt
-from bsp.source import without_ours
 from bsp.transport.schedules import CHOICES
 from bsp.values.by_value import call_dumps
 
@@ -82,7 +81,11 @@ class Session:
             nprocs=self.nprocs, elements=self.elements, program=[], seed=seed, schedule=schedule,
             blas_threads=blas_threads, machine=profile_of(machine, self.elements), progress=progress,
         )  # fmt: skip
-        self._elements = Elements(job)
+        try:
+            self._elements = Elements(job)
+        except BaseException as error:  # shown is the caller's line
+            hide_ours(error)
+            raise
         self._end = weakref.finalize(self, self._elements.close)
         _newest.append(weakref.ref(self))
 
@@ -102,8 +105,7 @@ class Session:
         try:
             return self._run(main, args)
         except BaseException as error:  # shown are the caller's line and those of main
-            error.__traceback__ = without_ours(error, isinstance(error, BspError | KeyboardInterrupt))
-            render_without_ours(error)
+            hide_ours(error)
             raise
 
     def put(self, **values: Any) -> None:
@@ -167,9 +169,7 @@ class Session:
                 self._ended = why  # first: a second Ctrl-C may interrupt the end
                 self._elements.kill()
                 self._close(why)
-                error.add_note(f"The session has ended: {why}; {self._advice()}.")
-            if isinstance(error, KeyboardInterrupt):
-                error.__traceback__ = None  # without the frames that waited
+                self._note_end(error, why)
             raise
         finally:
             shown.flush()
@@ -195,11 +195,7 @@ class Session:
         if answer.failure is None:  # sys.exit with a status
             pid = min(pid for pid, (_, told) in raised.items() if told.name == "SystemExit")
             told = raised[pid][1]
-            left = rebuilt(told)
-            code = left.code if isinstance(left, SystemExit) else None
-            what = f": {code}" if isinstance(code, str) else f" with status {answer.status}"
-            error: BaseException = ProcessExited(f"process {pid} called sys.exit{what}")
-            error.__traceback__ = left.__traceback__
+            error = self._exit(rebuilt(told), pid, answer.status)
             if answer.in_step and all(told.alike(other) for _, other in raised.values()):
                 error.add_note(f"Raised by {self._everyone()} in superstep {raised[pid][0]}.")
                 return error
@@ -216,11 +212,19 @@ class Session:
             error.__traceback__ = rebuilt(alike[0]).__traceback__ if alike else None
         who = f"process {culprit} raised " if culprit >= 0 else ""
         why = f"{who}{type(error).__name__} in superstep {answer.superstep}"
-        error.add_note(
-            f"The session has ended: the processes are no longer at the same place of the program; {self._advice()}."
-        )
+        self._note_end(error, "the processes are no longer at the same place of the program")
         self._close(why)
         return error
+
+    def _exit(self, left: BaseException, pid: int, status: int) -> BaseException:
+        """Return the exception for a process that has called sys.exit."""
+        code = left.code if isinstance(left, SystemExit) else None
+        what = f": {code}" if isinstance(code, str) else f" with status {status}"
+        return ProcessExited(f"process {pid} called sys.exit{what}").with_traceback(left.__traceback__)
+
+    def _note_end(self, error: BaseException, why: str) -> None:
+        """Note in an exception that the session has ended with it."""
+        error.add_note(f"The session has ended: {why}; {self._advice()}.")
 
     def _everyone(self) -> str:
         return "all processes" if self.nprocs > 1 else "process 0"
@@ -247,7 +251,7 @@ class Session:
     def _advice(self) -> str:
         return f"start a new one with bsp.Session({self.nprocs}, {self.elements})"
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -264,6 +268,23 @@ class Session:
     def __repr__(self) -> str:
         on = f"{counted(self.nprocs, 'process', 'processes')} on {counted(self.elements, 'element')}"
         return f"<bsp.Session: {on}, {f'ended: {self._ended}' if self._ended else f'superstep {self.superstep}'}>"
+
+
+class OneCall(Session):
+    """The session of one `bsp.run`, whose exceptions do not mention it: they are those of a run without a session."""
+
+    def results(self, main: Callable[..., Any], args: tuple[Any, ...]) -> list[Any]:
+        """Run `main` and return its results, by pid.  Raises LaunchError if an element dies."""
+        try:
+            return self._run(main, args, keeps=False)
+        except SessionEnded:
+            raise LaunchError(f"bsp.run: {self._ended}") from None
+
+    def _exit(self, left: BaseException, pid: int, status: int) -> BaseException:
+        return left
+
+    def _note_end(self, error: BaseException, why: str) -> None:
+        """Add nothing: the caller has no session."""
 
 
 def newest() -> Session | None:

@@ -65,6 +65,9 @@ CELLS = {
     "place": "s.run(lambda proc: proc.coarray(1).put(proc.pid, [1.0, 2.0]))",
     "alone": "ba.ones((3, 4)) @ ba.ones((3, 4))",
     "run": "def main(proc):\n    proc.sync()\n    return [1, 2][proc.pid + 1]\n\nbsp.run(main, nprocs=2)",
+    "job": "bsp.run(main, nprocs=2, elements=2)",
+    "job with progress": "bsp.run(main, nprocs=2, elements=2, progress=True)",
+    "mismatch": "bsp.run(lambda proc: proc.pid and proc.sync(), nprocs=2, elements=2)",
     "asyncio": "import asyncio\nbsp.run(lambda proc: asyncio.run(asyncio.sleep(0, proc.pid)), nprocs=3)",
     "progress": "bsp.run(lambda proc: [proc.sync() for _ in range(5)] and proc.pid, nprocs=2, progress=True)",
     "session progress": "with bsp.Session(2, 1, progress=True) as other:\n    other.run(lambda proc: proc.sync())",
@@ -124,7 +127,21 @@ def test_tracebacks_show_the_cells_and_no_frame_of_this_package(notebook: dict[s
     assert f"{os.sep}bsp{os.sep}" not in text
 
 
+@pytest.mark.parametrize("cell", ["run", "job", "job with progress"])
+def test_the_traceback_of_a_run_shows_the_callers_line_and_that_of_the_error(
+    notebook: dict[str, Any], cell: str
+) -> None:
+    text = traceback_of(notebook[cell])
+    number, defined = (1 + list(CELLS).index(name) for name in (cell, "run"))
+    assert shown_frames(text)[0] == (f"In[{number}]", "5" if cell == "run" else "1")
+    assert {place for place, _ in shown_frames(text)} <= {f"In[{number}]", f"In[{defined}]"}
+    assert "    return [1, 2][proc.pid + 1]" in text
+    assert "The session has ended" not in text
+
+
 def test_messages_name_cells_by_their_numbers(notebook: dict[str, Any]) -> None:
+    mismatch = 1 + list(CELLS).index("mismatch")
+    assert f"process 1 waits in sync at In[{mismatch}]:1 (superstep 0)" in traceback_of(notebook["mismatch"])
     assert f"(In[{1 + list(CELLS).index('place')}]:1, process 0, superstep 3)" in traceback_of(notebook["place"])
 
 

@@ -840,3 +840,28 @@ def test_run_shows_its_progress(elements: int, capsys: pytest.CaptureFixture[str
     assert all(isinstance(result, ba.Array) for result in results)
     with pytest.raises(ZeroDivisionError):
         bsp.run(divides, nprocs=2, elements=elements, progress=True)
+
+
+@pytest.mark.parametrize("progress", [False, True])
+def test_progress_changes_no_exception_of_a_run(progress: bool) -> None:
+    def stopped(proc: bsp.Process) -> None:
+        sys.exit("no rows")
+
+    def killed(proc: bsp.Process) -> None:
+        if proc.pid == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        proc.sync()
+
+    def mismatched(proc: bsp.Process) -> None:
+        if proc.pid == 1:
+            proc.sync()
+
+    mains: list[tuple[Callable[..., Any], type[BaseException], str]] = [
+        (stopped, SystemExit, "no rows"),
+        (killed, bsp.LaunchError, "bsp.run: "),
+        (mismatched, bsp.SyncMismatch, "process 0 has returned"),
+    ]
+    for main, kind, text in mains:
+        with pytest.raises(kind, match=text) as raised:
+            bsp.run(main, nprocs=2, elements=2, progress=progress)
+        assert "bsp.Session" not in "\n".join([str(raised.value), *getattr(raised.value, "__notes__", [])])
