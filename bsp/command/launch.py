@@ -25,7 +25,7 @@ from bsp.command.entry import write_error
 from bsp.engine.layout import Hosting
 from bsp.errors import LaunchError
 from bsp.host import cores, die_with_parent, find_mpiexec, is_open_mpi, no_mpi, temporary_folder
-from bsp.hosts.lifeline import Desk, LastMoments
+from bsp.hosts.lifeline import IDLE, Desk, LastMoments
 from bsp.hosts.links import Links
 from bsp.hosts.listing import Host, in_words, placed
 from bsp.hosts.processes import GRACE, end
@@ -379,7 +379,8 @@ def _obituary(job: Launch, desk: Desk | Links, element: int, code: int) -> str:
         how += f" {moment}" if moment else ""
     else:
         how = f"ended with status {code} {moment}".rstrip()
-    turn = f", in the turn of process {pid}, superstep {superstep}" if pid >= 0 else ", before its first process ran"
+    before = ", between calls" if pid == IDLE else ", before its first process ran"
+    turn = f", in the turn of process {pid}, superstep {superstep}" if pid >= 0 else before
     where = f" on host {desk.host_of(element)}" if isinstance(desk, Links) else ""
     return f"element {element} ({whose}){where} {how}{turn}"
 

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 from bsp.source import frames_of, program_line
 
 _TURN = struct.Struct("<qq")  # the pid that has its turn, and the superstep
+IDLE = -2  # in the place of the pid
 _LINE_AT = _TURN.size  # then text: the line last seen, or how the element exited
 _NOTE_BYTES = 1024
 _LOOK_EVERY = 1.0  # seconds between notes of the line that runs
@@ -42,7 +43,7 @@ _FATAL = {
 class LastMoments(NamedTuple):
     """The last that is known of an element that died."""
 
-    pid: int = -1  # the process that had its turn; -1 if none ran yet
+    pid: int = -1  # the process that had its turn; -1 if none ran yet, IDLE between the calls of a session
     superstep: int = 0
     line: str = ""  # where it was, or how it left itself: "near ...", "at ...", "by ..."
     signal: int = 0  # of a crash
@@ -131,6 +132,10 @@ class Lifeline:
         os._exit = noted
         os.register_at_fork(after_in_child=in_child)
         threading.Thread(target=look, daemon=True, name="bsprun looks which line runs").start()
+
+    def idle(self) -> None:
+        """Note that no process runs: a session waits for its next call."""
+        self.turn(IDLE, 0)
 
     def broke(self, how: str) -> None:
         """Note how the runtime ended this element: "by ..."."""
@@ -253,6 +258,8 @@ class Desk:
         except (OSError, struct.error):
             return LastMoments(of_mpi=_text_of(of_mpi))
         line = data[_LINE_AT:].split(b"\0", 1)[0].decode(errors="replace")
+        if pid == IDLE and line.startswith("near "):  # a line of an earlier call, or of this package
+            line = ""
         crashed = _text_of(crash)
         return LastMoments(pid, superstep, _crashed_at(crashed) or line, _crashed_by(crashed), _text_of(of_mpi))
 

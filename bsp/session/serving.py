@@ -42,6 +42,7 @@ def serve(folder: str, settings: dict[str, Any], transport: Transport, machine: 
     element.host(lambda task: None, _main)
     kept = {task.pid: Kept(task.pid) for task in element.tasks}
     try:
+        lifeline.idle()
         for request in channel.requests():
             sys.path[:] = request.path
             source.cells.update(request.cells)
@@ -51,6 +52,7 @@ def serve(folder: str, settings: dict[str, Any], transport: Transport, machine: 
             for stream in (element.tasks[0].own.stdout, sys.stdout, sys.stderr):
                 if stream is not None and not stream.closed:
                     stream.flush()
+            lifeline.idle()
             channel.send(ANSWER, _answer(element, verdict))
             if not verdict.in_step:
                 break
