@@ -73,15 +73,23 @@ class Handle:
     def shape(self) -> tuple[int, ...]:
         """The shape of the array."""
         if self._described.shape is None:
-            raise AttributeError(f"{self!r} has no shape")
+            raise AttributeError  # `__getattr__` tells more
         return self._described.shape
 
     @property
     def dtype(self) -> Any:
         """The element type of the array."""
         if self._described.dtype is None:
-            raise AttributeError(f"{self!r} has no dtype")
+            raise AttributeError  # as above
         return self._described.dtype
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):  # asked for by IPython, pickle and copy
+            raise AttributeError(name)
+        raise AttributeError(
+            f"a handle has no {name!r}; what it stands for is on the processes, where functions use it: "
+            f"s.run(lambda proc, value: value.{name}, handle)"
+        )
 
     def compute(self) -> Any:
         """Return the whole array as a NumPy array, as `Array.compute` does.  Gathers it: its size should be small."""

@@ -223,8 +223,19 @@ def test_a_coarray_lives_on_behind_a_handle(session: bsp.Session) -> None:
 
     assert session.run(puts) == [[-1, -1, -1, 3], [0, -1, -1, -1], [-1, 1, -1, -1], [-1, -1, 2, -1]]
     assert session.run(lambda proc, x: int(x.local.max()), x) == [3, 0, 1, 2]
-    with pytest.raises(AttributeError, match="has no dtype"):
+    with pytest.raises(AttributeError, match="has no 'dtype'"):
         _ = session.run(lambda proc: proc)[0].dtype
+
+
+def test_an_attribute_that_a_handle_lacks_is_used_in_a_function(session: bsp.Session) -> None:
+    x = session.run(lambda proc: ba.arange(5.0))[0]
+    with pytest.raises(AttributeError) as raised:
+        x.sum()
+    written = str(raised.value).split(": ")[1:]
+    assert ": ".join(written) == "s.run(lambda proc, value: value.sum, handle)"
+    assert session.run(lambda proc, value: float(value.sum()), x) == [10.0] * 4
+    assert not hasattr(x, "_repr_svg_")
+    assert repr(x) and x.shape == (5,)
 
 
 def test_what_lost_its_handle_is_forgotten(session: bsp.Session) -> None:
