@@ -50,8 +50,11 @@ class Told:
         return [place for place in self.stack if not is_hidden(place.file)]
 
     def alike(self, other: Told) -> bool:
-        """Return whether two processes have raised the same exception at the same point of the program."""
-        mine, its = ([place[:3] for place in each.places()] for each in (self, other))
+        """Return whether two processes have raised the same exception at the same point of the program.
+
+        Repeated places count once: a RecursionError is raised at another depth on every element.
+        """
+        mine, its = (list(dict.fromkeys(place[:3] for place in each.places())) for each in (self, other))
         return self.name == other.name and mine == its
 
 

@@ -340,6 +340,19 @@ def test_an_exception_of_all_processes_ends_the_call_only(session: bsp.Session) 
     assert session.run(lambda proc: proc.allreduce(proc.superstep - begun)) == [4] * 4
 
 
+def test_endless_recursion_of_all_processes_ends_the_call_only() -> None:
+    """A process alone on its element raises at another depth than those that take turns on theirs."""
+
+    def endless(proc: bsp.Process, depth: int = 0) -> int:
+        return endless(proc, depth + 1)
+
+    with bsp.Session(3, 2) as session:
+        with pytest.raises(RecursionError) as raised:
+            session.run(endless)
+        assert raised.value.__notes__ == ["Raised by all processes in superstep 0."]
+        assert session.run(lambda proc: proc.pid) == [0, 1, 2]
+
+
 def test_an_exception_keeps_its_cause_and_its_place(session: bsp.Session) -> None:
     def main(proc: bsp.Process) -> None:
         try:
