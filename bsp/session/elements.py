@@ -10,9 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import shutil
 import subprocess
-import tempfile
 import threading
 import warnings
 from collections import deque
@@ -22,10 +20,11 @@ from typing import Any
 
 from bsp.command.launch import Launch, first_death
 from bsp.errors import LaunchError
-from bsp.host import die_with_parent, temporary_folder
+from bsp.host import die_with_parent
 from bsp.hosts.lifeline import Desk
 from bsp.hosts.processes import end
 from bsp.session.channel import ELEMENT, address
+from bsp.session.folder import SessionFolder
 
 _GRACE = 10.0  # seconds that elements have to end in good order
 
@@ -37,7 +36,8 @@ class Elements:
         """Start the elements; return when all of them can take requests.  Raises LaunchError."""
         self._job = job
         self._owner = os.getpid()
-        self._folder = tempfile.mkdtemp(prefix="bsp-session-", dir=temporary_folder())
+        self._own_folder = SessionFolder()
+        self._folder = self._own_folder.path
         job.program = ["--session", self._folder]
         self._heard: deque[tuple[int, str, Any]] = deque()
         self._connections: dict[int, Connection[Any, Any]] = {}
@@ -226,4 +226,4 @@ class Elements:
             connection.close()
         self._listener.close()
         self._desk.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._own_folder.remove()

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -644,6 +645,31 @@ def test_a_program_that_ends_without_close_leaves_no_process_and_no_folder(
     assert out.read_text().splitlines()[1:] == ["there"] * 2
     assert left(out) == []
     assert list(tmp_path.glob("bsp-session-*")) == []
+
+
+def test_a_session_removes_the_folders_of_those_that_were_killed_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    (tmp_path / "bsp-session-notes.txt").write_text("no folder")
+    (tmp_path / "bsp-session-link").symlink_to(tmp_path)
+    program = "import bsp, os; s = bsp.Session(2, 1); print(s.run(lambda proc: proc.pid), flush=True); os._exit(1)"
+
+    def folders() -> set[str]:
+        return {each.name for each in tmp_path.iterdir() if not each.name.startswith("bsprun-")}
+
+    others = folders()
+    with bsp.Session(1, 1) as first:
+        mine = folders()
+        killed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=START)
+        assert killed.stdout == "[0, 1]\n", killed.stderr
+        assert len(folders() - mine) == 1
+        with bsp.Session(1, 1) as second:
+            assert mine < folders() and len(folders() - mine) == 1  # that of the second session
+            assert first.run(lambda proc: proc.pid) == second.run(lambda proc: proc.pid) == [0]
+        assert folders() == mine
+    assert folders() == others
 
 
 IDLE = """
