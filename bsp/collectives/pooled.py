@@ -103,7 +103,7 @@ class KnownReduction:
         self._channel = proc._task.contexts[1]
         self._address, self._stop = address_of(self._channel.id, 0, proc.pid), proc.nprocs
         # what the operation does to Python's numbers; None if it is the program's own, or there is nothing to combine
-        known = op.ufunc is not None and op.scalar is not op.ufunc and proc.nprocs > 1
+        known = op.ufunc is not None and proc.nprocs > 1
         self._scalar = op.scalar if known else None
 
     def all(self, value: Any) -> Any:

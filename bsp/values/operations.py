@@ -65,8 +65,10 @@ class Reduction:
 
     def alone(self, value: Any) -> Any:
         """Return the reduction of a single value, in the type that the reduction of several like it would have."""
+        if self.ufunc is None:  # a function of the program, which is not called for one value
+            return value
         if self.name.startswith("logical_"):
-            return self(value, value)  # the same truth value, as a bool like that of several
+            return KNOWN["logical_or"](value, value)  # the same truth value, as a bool like that of several
         return type(self.scalar(value, value))(value) if type(value) is bool else value
 
     def accumulate_at(self, target: np.ndarray, where: Any, values: np.ndarray, repeats: bool) -> None:
@@ -87,7 +89,9 @@ class Reduction:
             return value.copy()
         if isinstance(value, np.ndarray):
             return np.full(value.shape, self.identity, value.dtype)
-        if isinstance(value, (np.generic, int, float, complex)):
+        if isinstance(value, np.generic):
+            return np.full((), self.identity, value.dtype)[()]
+        if isinstance(value, (int, float, complex)):
             return type(self.alone(value))(self.identity)
         return None
 
@@ -104,6 +108,11 @@ def _larger(a: Any, b: Any) -> Any:
     if type(a) is float and a != a:
         return a
     return b if type(b) is float and b != b else builtins.max(a, b)
+
+
+def _plain(result: Any) -> Any:
+    """Return what a ufunc makes of two Python numbers as a Python number."""
+    return result.item() if isinstance(result, np.generic) else result
 
 
 KNOWN = {
@@ -182,7 +191,9 @@ def operation(op: str | np.ufunc | Callable[[Any, Any], Any]) -> Reduction:
             raise UnknownOperation(
                 f"op {op.__name__} takes {op.nin} operands and gives {op.nout}; an op takes 2 and gives 1"
             )
-        return KNOWN.get(_ALIASES.get(op.__name__, op.__name__)) or Reduction(op.__name__, op, op)
+        return KNOWN.get(_ALIASES.get(op.__name__, op.__name__)) or Reduction(
+            op.__name__, op, lambda a, b: _plain(op(a, b))
+        )
     if not callable(op):
         raise UnknownOperation(f"op is a name, a ufunc or a function of two values, not {type(op).__name__}")
     return Reduction(getattr(op, "__qualname__", "function"), None, op)

@@ -584,12 +584,30 @@ def test_the_type_of_a_reduction_does_not_depend_on_how_many_processes_there_are
             (True, "add", p), (True, "multiply", 1), (True, "max", True), (True, "and", True),
             (3, "logical_and", True), (0, "logical_or", False), (3, "add", 3 * p), (-0.0, "add", -0.0),
             (np.bool_(True), "add", np.bool_(True)), (np.int64(3), "logical_and", np.int64(1)),
+            (12, np.gcd, 12), (0.5, np.fmax, 0.5), (True, np.logical_xor, p % 2 == 1), (3, np.logical_xor, p % 2 == 1),
         ]:  # fmt: skip
             got = proc.allreduce(value, op, algorithm=algorithm)
             assert (type(got), repr(got)) == (type(expected), repr(expected))
         assert proc.allreduce(np.array([3, 0]), "logical_or", algorithm=algorithm).tolist() == [1, 0]
         assert [repr(proc.scan(True)), repr(proc.exscan(True))] == [repr(me + 1), repr(me)]
         assert repr(proc.exscan(2, "logical_or")) == repr(me > 0)
+        assert repr(proc.scan(True, np.logical_xor)) == repr(me % 2 == 0)
+        assert proc.allreduce(np.array([3, 0]), np.logical_xor, algorithm=algorithm).tolist() == [p % 2, 0]
+        assert repr(proc.exscan(np.timedelta64(3, "s"))) == repr(np.timedelta64(3 * me, "s"))
+
+    run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+def test_a_function_is_called_for_two_values_only_whatever_its_name(run: Any, nprocs: int) -> None:
+    def logical_clock(a: Any, b: Any) -> Any:
+        return [*(a if isinstance(a, list) else [a]), b]
+
+    def main(proc: bsp.Process) -> None:
+        p = proc.nprocs
+        for value in (5, True):
+            assert proc.allreduce(value, logical_clock) == (value if p == 1 else [value] * p)
+            assert proc.scan(value, logical_clock) == ([value] * (proc.pid + 1) if proc.pid else value)
 
     run(main, nprocs=nprocs)
 
