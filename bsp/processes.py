@@ -328,7 +328,7 @@ class Process:
 
         value : an array of the same shape and dtype on every process, or an object that `op` combines.
         op : a name ('add', 'multiply', 'min', 'max', 'and', ...), a ufunc of two operands, or an associative function
-            of two values.
+            of two values.  Python's and NumPy's sum, prod, min, max, any and all mean the operations of two values.
         The values combine in pid order in one balanced binary tree (D3), so every algorithm gives the same bytes; the
         result has the type of the input.
         Cost, n words: one-phase g(p-1)n + L; two-phase about 2gn + 2L (arrays); k-ary tree (gkn + L) log_k p.

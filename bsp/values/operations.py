@@ -135,6 +135,14 @@ _ALIASES = {
 }  # fmt: skip
 
 
+_FUNCTIONS: tuple[tuple[Callable[..., Any], str], ...] = (  # of whole sequences, and the operations that they mean
+    (builtins.sum, "add"), (builtins.min, "min"), (builtins.max, "max"),
+    (builtins.any, "logical_or"), (builtins.all, "logical_and"),
+    (np.sum, "add"), (np.prod, "multiply"), (np.min, "min"), (np.amin, "min"), (np.max, "max"), (np.amax, "max"),
+    (np.any, "logical_or"), (np.all, "logical_and"),
+)  # fmt: skip
+
+
 @lru_cache(maxsize=256)
 def keeps(name: str, dtype: np.dtype[Any]) -> bool:
     """Return whether a known operation on items of this dtype gives items that can be stored as such."""
@@ -183,8 +191,8 @@ def operation(op: str | np.ufunc | Callable[[Any, Any], Any]) -> Reduction:
         if named is None:
             raise UnknownOperation(f"op {op!r} is not one of {', '.join(KNOWN)}")
         return named
-    for builtin, name in ((builtins.min, "min"), (builtins.max, "max"), (builtins.sum, "add")):
-        if op is builtin:
+    for function, name in _FUNCTIONS:
+        if op is function:
             return KNOWN[name]
     if isinstance(op, np.ufunc):
         if op.nin != 2 or op.nout != 1:

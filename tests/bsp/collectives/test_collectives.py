@@ -612,6 +612,27 @@ def test_a_function_is_called_for_two_values_only_whatever_its_name(run: Any, np
     run(main, nprocs=nprocs)
 
 
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+def test_functions_of_whole_sequences_mean_the_operation_of_two_values(run: Any, nprocs: int) -> None:
+    """NumPy's take an axis as their second argument: np.max(-3, 0) is -3."""
+
+    def main(proc: bsp.Process) -> None:
+        everything = [-3, 0, 2][: proc.nprocs]
+        mine = everything[proc.pid]
+        for op in (sum, min, max, np.sum, np.prod, np.min, np.amin, np.max, np.amax):
+            for value, several in ((mine, everything), (np.array([mine, 1]), [[k, 1] for k in everything])):
+                expected = np.asarray(several)
+                if op in (sum, min, max):
+                    expected = functools.reduce({sum: np.add, min: np.minimum, max: np.maximum}[op], expected)
+                else:
+                    expected = op(expected, axis=0)
+                assert np.array_equal(proc.allreduce(value, op), expected), op
+        for op in (any, all, np.any, np.all):
+            assert proc.allreduce(mine == 0, op) == op([k == 0 for k in everything])
+
+    run(main, nprocs=nprocs)
+
+
 @pytest.mark.parametrize("nprocs", [1, 2, 3, 8])
 def test_calls_of_allreduce_after_the_first_are_like_the_first(run: Any, nprocs: int) -> None:
     """Later calls go a shorter way, whatever their values: numbers, objects of any size, values that do not combine."""
