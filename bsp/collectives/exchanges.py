@@ -13,7 +13,7 @@ import numpy as np
 from bsp.collectives.choice import Collective
 from bsp.collectives.domains import Domains
 from bsp.collectives.sizes import levels_of
-from bsp.collectives.steps import Steps, as_int, joined, own_copy, pack, unpack
+from bsp.collectives.steps import Steps, as_int, check_one_for_each, joined, own_copy, pack, unpack
 from bsp.errors import ShapeError
 from bsp.values.payload import NUMBERS, PLAIN, UNREADABLE, Packed, dumps, is_abstract
 
@@ -87,8 +87,8 @@ def alltoall(
     """
     chosen = ALLTOALL.choose(proc, 1, algorithm, text, group is not None)
     steps = Steps(proc, text, group, chosen.name)
-    if steps.takes_part and len(values) != steps.n:
-        raise ShapeError(f"{text} of {len(values)} values for {steps.n} processes: one for each{proc._place()}")
+    if steps.takes_part:
+        check_one_for_each(proc, text, values, steps.n)
     given = values if steps.takes_part else ()
     if chosen.name == "one-phase" and steps.all_take_part and NUMBERS.issuperset(map(type, given)):
         steps.post_row(list(given))
@@ -195,11 +195,11 @@ def total_exchange(
     p = proc.nprocs
     if rows.ndim == 0:
         raise ShapeError(f"total_exchange of a 0-d array: its first axis is dealt to processes{proc._place()}")
-    shares = [1] * p if counts is None else [as_int(count) for count in counts]
+    shares = [1] * p if counts is None else [as_int(count) for count in (counts if np.iterable(counts) else ())]
     whole = all(type(count) is int for count in shares)
     if not whole or len(shares) != p or min(shares) < 0 or sum(shares) != len(rows):
         raise ShapeError(
-            f"total_exchange of {len(rows)} rows, {shares if counts is not None else 'one'} for each of {p} "
+            f"total_exchange of {len(rows)} rows, {'one' if counts is None else shares or counts} for each of {p} "
             f"processes: counts are {p} whole numbers >= 0 that sum to the rows{proc._place()}"
         )
     cuts = np.cumsum([0, *shares])

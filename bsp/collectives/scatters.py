@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from bsp.collectives.choice import Collective
 from bsp.collectives.sizes import Sizes, levels_of
-from bsp.collectives.steps import Steps, own_copy, pack, root_rank, unpack, words_of
+from bsp.collectives.steps import Steps, check_one_for_each, own_copy, pack, root_rank, unpack, words_of
 from bsp.cost.model import Cost
-from bsp.errors import ShapeError
 from bsp.values.payload import Packed, dumps
 
 if TYPE_CHECKING:
@@ -28,9 +27,8 @@ def scatter(
     plan: tuple[str, int] | None = None  # the root's choice, and its supersteps
     bundle: dict[int, Packed] = {}  # values that this process holds, by the receiver's distance from the root
     if steps.me == source:
-        if values is None or len(values) != steps.n:
-            what = "None" if values is None else f"{len(values)} values"
-            raise ShapeError(f"{text} of {what} for {steps.n} processes: one value for each{proc._place()}")
+        check_one_for_each(proc, text, values, steps.n)
+        assert values is not None
         parts = [pack(value, proc, text) for value in values]
         name = SCATTER.choose(proc, sum(map(words_of, parts)), algorithm, text, group is not None).name
         plan = name, SCATTER.supersteps(name, proc.nprocs, proc._task.element.machine)

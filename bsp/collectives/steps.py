@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import operator
 import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bsp.engine.task import Call
-from bsp.errors import CannotSend, CollectiveMistake, NoSuchProcess, SyncMismatch
+from bsp.errors import CannotSend, CollectiveMistake, NoSuchProcess, ShapeError, SyncMismatch
 from bsp.source import here
 from bsp.transport.header import digest
 from bsp.transport.packet import DIRECT_BYTES
@@ -234,12 +234,27 @@ def as_int(number: Any) -> Any:
 
 def checked_group(proc: Process, text: str, group: Sequence[int]) -> list[int]:
     """Return the pids of a group.  Raises NoSuchProcess if one is none, or is named twice, or there are none."""
+    if not np.iterable(group):
+        raise NoSuchProcess(f"{text} with group={group!r}: a group is a list of pids{proc._place()}")
     ranks = [as_int(pid) for pid in group]
     wrong = [pid for pid in ranks if type(pid) is not int or not 0 <= pid < proc.nprocs]
     if wrong or len(set(ranks)) != len(ranks) or not ranks:
         what = f"process {wrong[0]!r} is none" if wrong else "a group names each process once and at least one"
         raise NoSuchProcess(f"{text} with group={ranks}: {what}; pids are 0..{proc.nprocs - 1}{proc._place()}")
     return ranks
+
+
+def check_one_for_each(proc: Process, text: str, values: Any, n: int) -> None:
+    """Raise ShapeError unless `values` is a sequence of one value for each of the n processes that take part.
+
+    A dict would give its keys, and a set its elements in an order of its own.
+    """
+    try:
+        what = type(values).__name__ if isinstance(values, (Mapping, Set)) else f"{len(values)} values"
+    except TypeError:  # it has no length
+        what = "None" if values is None else type(values).__name__
+    if what != f"{n} values":
+        raise ShapeError(f"{text} of {what} for {n} processes: one value for each, in a list{proc._place()}")
 
 
 def root_rank(steps: Steps, root: int) -> int:

@@ -19,12 +19,11 @@ from bsp.collectives.gathers import GATHER
 from bsp.collectives.reductions import ALLREDUCE, REDUCE, SCAN
 from bsp.collectives.scatters import SCATTER
 from bsp.collectives.sizes import Sizes
-from bsp.collectives.steps import pack, unpack, words_of
+from bsp.collectives.steps import check_one_for_each, pack, unpack, words_of
 from bsp.cost.model import WORD
 from bsp.cost.prediction.sample import CannotStand, Sample
 from bsp.cost.prediction.sample_recorder import SampleRecorder
 from bsp.engine.task import Call
-from bsp.errors import ShapeError
 from bsp.transport.header import digest
 from bsp.values.operations import Reduction, combine, operation
 from bsp.values.payload import Packed, dumps, is_abstract, is_array, size_of
@@ -105,9 +104,8 @@ class SampledCollectives:
             raise CannotStand(f"{text}: a few processes stand for all, process {root} is not one of them")
         scattered = collective is SCATTER
         at_root = proc.pid == root
-        if scattered and at_root and (value is None or len(value) != proc.nprocs):
-            count = "none" if value is None else len(value)
-            raise ShapeError(f"{text} of {count} values for {proc.nprocs} processes: one for each{proc._place()}")
+        if scattered and at_root:
+            check_one_for_each(proc, text, value, proc.nprocs)
         packed: Any = b""
         if at_root:
             packed = [pack(each, proc, text) for each in value] if scattered else pack(value, proc, text)
@@ -139,8 +137,7 @@ class SampledCollectives:
         self, proc: Process, values: Sequence[Any], group: Group, algorithm: str | None, text: str = "alltoall"
     ) -> Any:
         """See `Process.alltoall`."""
-        if len(values) != proc.nprocs:
-            raise ShapeError(f"{text} of {len(values)} values for {proc.nprocs} processes: one for each{proc._place()}")
+        check_one_for_each(proc, text, values, proc.nprocs)
         packed = [pack(value, proc, text) for value in values]
         words = _words(*packed) / proc.nprocs
         given = self._exchange(proc, ALLTOALL, text, packed, words, group, algorithm)
