@@ -240,25 +240,34 @@ def _folded(how: Aggregate, codes: np.ndarray, values: np.ndarray, size: int, dt
     if not all_cells and size > _DENSE * len(codes):
         at, codes = np.unique(codes, return_inverse=True)
         size = len(at)
+    if how.ufunc is np.add and not isinstance(how, (Mean, Moments)):
+        return Cells(at, _sums(codes, values, size, how.partial(dtype)))
     found = _of_none(how, size, dtype)
     if found.dtype.names is None:
         how.ufunc.at(found, codes, values.astype(found.dtype, copy=False))
         return Cells(at, found)
     counts = np.bincount(codes, minlength=size)
     found["count"] = counts
-    if isinstance(how, Mean):
-        total = np.zeros(size, found.dtype["part"])
-        np.add.at(total, codes, values.astype(total.dtype, copy=False))
-        found["part"] = total
-        return Cells(at, found)
     held = found.dtype["part"]
-    mean, squares = np.zeros(size, held["mean"]), np.zeros(size, held["squares"])
-    np.add.at(mean, codes, values.astype(mean.dtype, copy=False))
-    mean /= np.maximum(counts, 1)
+    if isinstance(how, Mean):
+        found["part"] = _sums(codes, values, size, held)
+        return Cells(at, found)
+    mean = _sums(codes, values, size, held["mean"]) / np.maximum(counts, 1).astype(held["squares"])
     deviation = values - mean[codes]
-    np.add.at(squares, codes, (deviation * deviation.conj()).real.astype(squares.dtype, copy=False))
+    squares = _sums(codes, (deviation * deviation.conj()).real, size, held["squares"])
     found["part"]["mean"], found["part"]["squares"] = mean, squares
     return Cells(at, found)
+
+
+def _sums(codes: np.ndarray, values: np.ndarray, size: int, dtype: np.dtype[Any]) -> np.ndarray:
+    """Return the sum of the values of each cell.
+
+    They are added one after the other, half and single precision in double: a million float32 of 0.1 would be 100958.
+    """
+    wide = np.result_type(dtype, np.float64) if dtype.kind in "fc" else dtype
+    total = np.zeros(size, wide)
+    np.add.at(total, codes, values.astype(wide, copy=False))
+    return total.astype(dtype, copy=False)
 
 
 def _into(how: Aggregate, total: np.ndarray, at: Any, parts: np.ndarray) -> None:

@@ -174,6 +174,31 @@ def test_a_group_of_nothing_has_the_value_of_nothing(nprocs: int) -> None:
             assert not np.isnan(got[[1, 3]].astype(float)).any(), right
 
 
+@pytest.mark.parametrize("nprocs", [1, 3])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "c8"])
+def test_sums_of_many_elements_in_short_precision_keep_their_digits(dtype: str, nprocs: int) -> None:
+    """One after the other in float16, terms of 0.1 add up to 256 at most; in float32 a million give 100958."""
+    size = 30_000 if dtype == "f2" else 300_000
+    values = RNG.uniform(0.05, 0.15, size).astype(dtype)
+    values[0] = values[1] = 0
+    keys = np.arange(size) % 2
+    exact = values.astype("c16" if dtype == "c8" else "f8")
+
+    def main(proc: bsp.Process) -> list[np.ndarray]:
+        x, key = (ba.asarray(each, grid=(proc.nprocs,)) for each in (values, keys))
+        return [
+            np.array(ba.comprehension(f"S[b[i]] = {how}(x[i])", b=key, x=x).compute())
+            for how in ("sum", "mean", "var", "std")
+        ]
+
+    eps = np.finfo(values.dtype).eps
+    for found in bsp.run(main, nprocs=nprocs):
+        for got, how in zip(found, (np.sum, np.mean, np.var, np.std), strict=True):
+            want = by(keys, 2, exact, how)
+            assert got.dtype == how(values[:1]).dtype
+            np.testing.assert_allclose(got, want, rtol=0, atol=4 * eps * np.abs(want).max(), err_msg=how.__name__)
+
+
 # ------------------------------------------------------------------------------------ cost
 
 
