@@ -270,8 +270,11 @@ class Process:
                 pickled = dumps(payload)
             tag_bytes = None if tag is None else dumps(tag)
         except Exception as wrong:
+            what = type(payload).__name__
+            if array is not None or pickled is not None:
+                what = f"a {type(tag).__name__} as tag"
             raise CannotSend(
-                f"send to process {dest} of {type(payload).__name__}: it cannot be pickled ({wrong}){self._place()}"
+                f"send to process {dest} of {what}: it cannot be pickled ({wrong}){self._place()}"
             ) from wrong
         line = here() if self._task.element.checking else NOWHERE
         self._context.outbox.send(self.pid, (number,), self._context.id, tag_bytes, array, pickled, line=line)

@@ -488,6 +488,19 @@ def test_single_self_and_multiple_messages(run: Any, nprocs: int) -> None:
         assert multiple == ([(o, (o, k)) for o in range(nprocs) for k in range(3)] if s == 0 else [])
 
 
+def test_what_cannot_be_pickled_is_named_as_payload_or_as_tag(run: Any) -> None:
+    def main(proc: bsp.Process) -> None:
+        with pytest.raises(bsp.CannotSend, match="send to process 1 of function: "):
+            proc.send(1, lambda: 0)
+        for payload in (3, np.ones(2)):
+            with pytest.raises(bsp.CannotSend, match="send to process 1 of a function as tag: "):
+                proc.send(1, payload, tag=lambda: 0)
+        proc.sync()
+        assert proc.inbox == []
+
+    run(main, nprocs=2)
+
+
 @pytest.mark.parametrize("nprocs", PROCESSES)
 def test_messages_of_every_type_in_one_superstep(run: Any, nprocs: int) -> None:
     """Bulk messages, "multiple types", "string and array components": what is sent is what arrives."""
