@@ -27,7 +27,7 @@ from bsp.arrays.procedures.operands import computed, declared_of, layout_at, mad
 from bsp.arrays.sorting.extremes import extremes
 from bsp.cost.units import in_bytes
 from bsp.declared import Reported, declares
-from bsp.errors import ValueNeeded
+from bsp.errors import BspError, ValueNeeded
 
 AGGREGATES: dict[str, Aggregate] = {
     "sum": ag.SUM, "prod": ag.PROD, "min": ag.MIN, "max": ag.MAX, "any": ag.ANY, "all": ag.ALL, "mean": ag.MEAN,
@@ -77,14 +77,18 @@ def by_group(
     runs = _runs(here, nodes[1:], spans)
     shape = (*[len(run) for run in runs], *[whole[axis] for axis in plain])
     needed = prod(shape) * _held(aggregate, nodes[0].kind.dtype).itemsize / here.nprocs
+    text = f"comprehension: {prod(shape)} groups need {in_bytes(needed)} on each process, with elements or without"
+    instead = "np.unique(keys, return_inverse=True) numbers those that have elements"
     if here.memory and needed > here.memory:
-        raise PlanTooLarge(
-            f"comprehension: {prod(shape)} groups need {in_bytes(needed)} on each process, with elements or without, "
-            f"limit {in_bytes(here.memory)}; np.unique(keys, return_inverse=True) numbers those that have elements"
-        )
+        raise PlanTooLarge(f"{text}, limit {in_bytes(here.memory)}; {instead}")
     layout = _layout_for(nodes, axes, whole)
     nodes = [_beside(node, own, layout) for node, own in zip(nodes, axes, strict=True)]
-    return _aggregated(here, aggregate, nodes, axes, runs, plain, shape, layout)
+    try:
+        return _aggregated(here, aggregate, nodes, axes, runs, plain, shape, layout)
+    except BspError:
+        raise
+    except MemoryError as wrong:
+        raise PlanTooLarge(f"{text}; {instead}") from wrong
 
 
 def _runs_cost(costs: Reported, here: World, keys: Sequence[Node], spans: Sequence[range | None]) -> list[range]:

@@ -260,6 +260,16 @@ def test_groups_that_do_not_fit_into_the_memory_are_refused() -> None:
     bsp.run(main, nprocs=3)
 
 
+@pytest.mark.parametrize("grid", [None, (2,)])
+def test_a_key_by_mistake_far_too_large_is_refused_without_a_limit(grid: tuple[int, ...] | None) -> None:
+    def main(proc: bsp.Process) -> None:
+        key = np.array([3, 10**15])
+        ba.comprehension("S[b[i]] = sum(1)", b=key if grid is None else ba.asarray(key, grid=grid))
+
+    with pytest.raises(PlanTooLarge, match="comprehension: 1000000000000001 groups need 4 PB on each process, with"):
+        bsp.run(main, nprocs=2)
+
+
 def test_rows_by_group_stay_where_they_are() -> None:
     table, rows = RNG.normal(size=(4_000, 10)), RNG.integers(0, 6, 4_000)
 
