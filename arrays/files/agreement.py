@@ -40,6 +40,7 @@ _KINDS: dict[str, type[Exception]] = {
 
 _BEGINNING = 80  # bytes of a file's name in that of the unfinished file beside it
 _SAMPLES, _SAMPLE = 16, 1 << 12  # parts of a file that are compared, and the bytes of each
+CHANGED = "it was written to while it was read; read it when it is complete"
 
 
 class SentError(NamedTuple):
@@ -118,7 +119,7 @@ def sampled(path: PathLike, read: Callable[[], Any]) -> tuple[Any, Any]:
     sample = sample_of(path)
     found = read()
     if sample_of(path) != sample:
-        raise ValueError("it was written to while it was read; read it when it is complete")
+        raise ValueError(CHANGED)
     return found, sample
 
 
@@ -209,6 +210,17 @@ def write_at(file: Any, place: int, data: Any) -> None:
     while left:
         done = os.pwrite(file.fileno(), left, place)
         left, place = left[done:], place + done
+
+
+def read_at(file: Any, place: int, data: Any) -> None:
+    """Fill `data` from byte `place` of an open unbuffered file.  Raise ValueError if the file has become too short."""
+    left = memoryview(data)
+    file.seek(place)
+    while left:
+        done = file.readinto(left)
+        if not done:
+            raise ValueError(CHANGED)
+        left = left[done:]
 
 
 def written_in_parts(call: str, path: PathLike, make: Callable[[], bytes]) -> None:

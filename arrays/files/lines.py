@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import numpy as np
 
 from bsp.arrays.execution.world import world
-from bsp.arrays.files.agreement import PathLike
+from bsp.arrays.files.agreement import CHANGED, PathLike
 from bsp.arrays.files.comments import uncommented, without
 from bsp.arrays.files.encoding import Encoding, encoding_of
 from bsp.arrays.files.fields import Fields, fields_of, is_blank, is_missing, is_number
@@ -172,7 +172,10 @@ class _Span(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        found = self.file.read(self.left if size < 0 else min(size, self.left)) or b""
+        wanted = self.left if size < 0 else min(size, self.left)
+        found = self.file.read(wanted)
+        if wanted and not found:
+            raise ValueError(CHANGED)
         self.left -= len(found)
         return found
 

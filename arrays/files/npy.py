@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import zlib
+from collections.abc import Iterator
 from math import prod
 from pathlib import Path
 from tokenize import TokenError
@@ -24,6 +25,7 @@ from bsp.arrays.files.agreement import (
     blocks_read,
     evaluated,
     path_of,
+    read_at,
     replaced,
     same_everywhere,
     sampled,
@@ -37,6 +39,8 @@ from bsp.arrays.procedures.operands import in_layout, slabs
 
 FILES = Held(".npy")
 _RUN = 1 << 12  # bytes: blocks with shorter runs in the file are brought together into whole rows before writing
+_LINE = 1 << 14  # bytes of a line that take less time to read than a run of it, which is a call of its own
+_PIECE = 1 << 20  # bytes of whole lines that are read at once
 
 
 def header_of(file: BinaryIO) -> tuple[Shape, bool, DType]:
@@ -56,13 +60,13 @@ def header_of(file: BinaryIO) -> tuple[Shape, bool, DType]:
 def load_npy(
     path: PathLike, grid: Grid = None, process_grid: Grid = None, *, inside: CheckedFile | None = None
 ) -> Array:  # fmt: skip
-    """Read the array of a .npy file, in C or Fortran order; each process reads its own blocks, memory-mapped.
+    """Read the array of a .npy file, in C or Fortran order; each process reads its own blocks.
 
     inside : where it lies inside another file, and its checksum, which is compared.
 
     Data in another machine's byte order are converted.  Cost: one superstep, in which all agree that they could read,
     and exchange the checksums of their parts.  Where the blocks are no whole rows, an even share of the bytes is read
-    once more for its checksum.
+    once more for its checksum.  Lines of less than 16 KiB of which blocks have parts are read whole.
     Raises NoSuchFile, FileError, or FormatError if it is no .npy file, has no numbers, ends early or was changed.
     """
     call = f"load({os.fspath(path)!r})" + ("" if inside is None else f", member {inside.name!r}")
@@ -84,17 +88,17 @@ def load_npy(
                 f"it ends early: {dtype}{list(shape)} takes {wanted} bytes after its header, there are {there - first}"
             )
         layout = layout_for(shape, grid, process_grid)
-        order: Any = "F" if fortran else "C"
-        data: Any = (
-            np.memmap(path, dtype, "r", first, shape or (1,), order).reshape(shape) if wanted
-            else np.empty(shape, dtype)
-        )  # fmt: skip
         cut_by_rows = len(shape) > 0 and all(axis.parts == 1 for axis in layout.merged.axes[1:])
         consecutive = cut_by_rows and not fortran and not layout.replicated  # blocks that make up the data in the file
         pieces = [head] if world().pid == 0 else []
 
         def part(box: tuple[slice, ...]) -> np.ndarray:
-            block = np.array(data[box], order="C", subok=False)
+            spans = tuple((each.start, each.stop) for each in box)
+            with open(path, "rb", buffering=0) as file:
+                if fortran:
+                    block = np.ascontiguousarray(_read_block(file, first, shape[::-1], spans[::-1], dtype).T)
+                else:
+                    block = _read_block(file, first, shape, spans, dtype)
             if inside is not None and consecutive:
                 offset = head.length + box[0].start * prod(shape[1:]) * dtype.itemsize
                 pieces.append(CheckedPiece(offset, block.nbytes, zlib.crc32(block.reshape(-1).view(np.uint8).data)))
@@ -173,18 +177,50 @@ def _shortest_run(layout: Layout) -> int:
     return run * int(np.diff(layout.axes[last].bounds).min())
 
 
-def _write_block(file: io.RawIOBase | BinaryIO, start: int, shape: Shape, box: Any, block: np.ndarray) -> None:
-    """Write one block to the file, run by run."""
-    if not block.size:
-        return
-    whole = _whole_axes(box, shape)
-    outer = max(len(shape) - whole - 1, 0)  # a run covers part of this axis and all later ones
-    rows = np.ascontiguousarray(block).reshape(prod(block.shape[:outer]), -1)
+def _outer_axes(box: Any, shape: Shape) -> int:
+    """Count the axes before the runs of a box: a run in the file covers part of the next axis and all later ones."""
+    return max(len(shape) - _whole_axes(box, shape) - 1, 0)
+
+
+def _runs(shape: Shape, box: Any, block: np.ndarray) -> Iterator[tuple[int, Any]]:
+    """Yield where each run of a block begins in the file, in bytes behind the first element, and its own memory."""
+    outer = _outer_axes(box, shape)
+    rows = block.reshape(prod(block.shape[:outer]), -1)
     steps = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
     inner = sum(low * step for (low, _), step in zip(box[outer:], steps[outer:], strict=True))
     for at, row in zip(np.ndindex(*block.shape[:outer]), rows, strict=True):
         first = inner + sum((box[axis][0] + k) * steps[axis] for axis, k in enumerate(at))
-        write_at(file, start + first * block.itemsize, row.view(np.uint8).data)
+        yield first * block.itemsize, row.view(np.uint8).data
+
+
+def _write_block(file: io.RawIOBase | BinaryIO, start: int, shape: Shape, box: Any, block: np.ndarray) -> None:
+    """Write one block to the file, run by run."""
+    if block.size:
+        for place, run in _runs(shape, box, np.ascontiguousarray(block)):
+            write_at(file, start + place, run)
+
+
+def _read_block(file: io.RawIOBase, start: int, shape: Shape, box: Any, dtype: DType) -> np.ndarray:
+    """Read one block of an array in C order whose elements begin at byte `start` of the file.
+
+    The file is not mapped into memory: if another program cut it short then, the system would end this process.
+    """
+    found = np.empty([high - low for low, high in box], dtype)
+    if not found.size:
+        return found
+    outer = _outer_axes(box, shape)
+    line = prod(shape[outer:]) * dtype.itemsize
+    if outer and line < _LINE:
+        wide = (*box[:outer], (0, shape[outer]), *box[outer + 1 :])
+        step = max(_PIECE // (prod(found.shape[1:outer]) * line), 1)
+        for low in range(box[0][0], box[0][1], step):
+            rows = (low, min(low + step, box[0][1]))
+            lines = _read_block(file, start, shape, (rows, *wide[1:]), dtype)
+            found[low - box[0][0] :][: len(lines)] = lines[(slice(None),) * outer + (slice(*box[outer]),)]
+        return found
+    for place, run in _runs(shape, box, found):
+        read_at(file, start + place, run)
+    return found
 
 
 def _save(file: PathLike, arr: Any, allow_pickle: bool = True) -> None:

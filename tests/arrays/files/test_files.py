@@ -13,6 +13,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 import tokenize
 import zipfile
 import zlib
@@ -178,6 +179,49 @@ def test_a_file_that_is_replaced_while_it_is_read_is_told_to_all(
 
     monkeypatch.setattr(module, name, reading)
     assert "while it was read" in told(FormatError, lambda: ba.load(path), 3)
+
+
+@pytest.mark.parametrize("grid", [None, (1, 3), (5, 2)])
+@pytest.mark.parametrize("ending", [".npy", ".npz"])
+def test_a_file_that_is_cut_short_while_it_is_read_is_told_to_all(
+    tmp_path: Path, ending: str, grid: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another program opens it to write it anew.  A file mapped into memory would end the process by a signal."""
+    path, plain = tmp_path / f"x{ending}", io_npy.blocks_read
+    x = np.ones((30_000, 3))
+    if ending == ".npz":
+        np.savez(path, x=x)
+    else:
+        np.save(path, x)
+
+    def cut(*args: Any) -> Any:
+        os.truncate(path, 4096)
+        return plain(*args)
+
+    monkeypatch.setattr(io_npy, "blocks_read", cut)
+    message = told(FormatError, lambda: ba.load(path, grid=grid), 3)
+    assert "it was written to while it was read" in message
+
+
+_SHAPES = st.lists(st.sampled_from([0, 1, 2, 3, 7, 500, 2500]), max_size=4).filter(lambda shape: np.prod(shape) < 1e6)
+
+
+@examples(100)
+@given(_SHAPES, st.data(), st.sampled_from(["C", "F"]), st.sampled_from(["<f8", ">i2", "?", "c16"]))
+def test_any_blocks_are_read_and_written(shape: list[int], data: Any, order: Any, dtype: str) -> None:
+    """Runs in the file are shorter and longer than those for which whole lines are read."""
+    grid = tuple(data.draw(st.integers(1, max(min(length, 4), 1))) for length in shape)
+    x = np.asarray(np.arange(np.prod(shape)).reshape(shape).astype(dtype), order=order)
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(f"{folder}/x.npy", x)
+
+        def copied() -> Any:
+            found = ba.load(f"{folder}/x.npy", grid=grid or None)
+            ba.save(f"{folder}/y.npy", found)
+            return found
+
+        np.testing.assert_array_equal(alike(copied, 3), x)
+        np.testing.assert_array_equal(np.load(f"{folder}/y.npy"), x)
 
 
 def test_load_takes_one_superstep_and_save_three(tmp_path: Path) -> None:
@@ -664,6 +708,28 @@ def test_text_that_grows_while_it_is_read_is_told_to_all(
         return own
 
     monkeypatch.setattr(io_lines, "_own_lines", grown)
+    assert "it was written to while it was read" in told(ValueError, read, 3, path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@pytest.mark.parametrize("read", [
+    lambda path: ba.loadtxt(path, delimiter=",", skiprows=1), ba.read_csv,
+    lambda path: sparse.read_edges(path, delimiter=",", header=True), read_table,
+])  # fmt: skip
+def test_text_that_is_cut_short_while_it_is_read_is_told_to_all(
+    tmp_path: Path, read: Any, encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All processes have seen its whole size; the last one finds no lines."""
+    path, plain = tmp_path / "x.csv", io_lines._own_lines
+    path.write_text("a,b\n" + "1,2\n" * 999, encoding=encoding)
+
+    def cut(*args: Any) -> TextLines:
+        own = plain(*args)
+        if bsp.process().pid == 2:
+            os.truncate(path, 2000 // 3)
+        return own
+
+    monkeypatch.setattr(io_lines, "_own_lines", cut)
     assert "it was written to while it was read" in told(ValueError, read, 3, path)
 
 
