@@ -1,5 +1,6 @@
 """Comments in text files: each begins with a mark, anywhere in a line, and ends with its line.
 
+A carriage return ends a comment, too, so that what follows it is not lost: see `fields_of`.
 A line that is only a comment becomes a blank line, so that lines keep their numbers.
 """
 
@@ -14,7 +15,7 @@ from typing import BinaryIO
 
 @cache
 def _pattern(marks: tuple[str, ...]) -> re.Pattern[bytes]:
-    return re.compile(b"(?:" + b"|".join(re.escape(mark.encode()) for mark in marks) + rb")[^\n]*")
+    return re.compile(b"(?:" + b"|".join(re.escape(mark.encode()) for mark in marks) + rb")[^\r\n]*")
 
 
 def without(lines: bytes, marks: tuple[str, ...]) -> bytes:

@@ -20,6 +20,7 @@ Converter = Callable[[str], float]  # from the text of a field to its number
 Converters = Converter | Mapping[int, Converter]  # of all columns, or by the number of a column
 NO_FUNCTIONS: Mapping[int, Converter] = {}
 _MISSING = frozenset(each.encode() for each in MISSING)
+_RETURNS = "it has carriage returns inside; if they end its lines, convert the file, as with tr '\\r' '\\n'"
 
 
 class BadLine(ValueError):
@@ -44,14 +45,19 @@ class Fields(NamedTuple):
 
 
 def fields_of(line: bytes, delimiter: str | None) -> list[bytes]:
-    """Split one line into its fields; a quoted field ends on its line."""
-    if delimiter is None:
-        return line.split()
-    if b'"' not in line:
-        return line.split(delimiter.encode())
+    """Split one line into its fields; a quoted field ends on its line.
+
+    Raises ValueError if quotes do not match, or if a carriage return outside of quotes is not at its end.
+    """
+    if delimiter is None or b'"' not in line:
+        if b"\r" in line:
+            raise ValueError(_RETURNS)
+        return line.split(None if delimiter is None else delimiter.encode())
     try:
         (found,) = csv.reader([line.decode("latin-1")], delimiter=delimiter, strict=True)
     except csv.Error as wrong:
+        if b"\r" in line:
+            raise ValueError(_RETURNS) from None
         raise ValueError(f"its quotes do not match ({wrong}); a quoted field ends on its line") from None
     return [each.encode("latin-1") for each in found]
 
