@@ -200,7 +200,7 @@ def path_of(given: Any, call: str) -> str:
     try:
         found = os.fspath(given)
     except TypeError:
-        raise TypeError(f"{call}: a path, for all processes write the file; not {type(given).__name__}") from None
+        raise TypeError(f"{call}: a path, for all processes open the file; not {type(given).__name__}") from None
     return found if isinstance(found, str) else os.fsdecode(found)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from itertools import chain, count
 from operator import index
@@ -16,7 +15,7 @@ from bsp.arrays.execution.world import filled, world
 from bsp.arrays.expressions.element_types import ElementTypeError, element_type
 from bsp.arrays.expressions.graph import DType, Node, leaf
 from bsp.arrays.expressions.layout import ragged
-from bsp.arrays.files.agreement import PathLike, agreed, evaluated, same_everywhere, unchanged
+from bsp.arrays.files.agreement import PathLike, agreed, evaluated, path_of, same_everywhere, unchanged
 from bsp.arrays.files.columns import Columns, columns_of, line_of, numbers_of
 from bsp.arrays.files.dialect import SAMPLE, Dialect, completed
 from bsp.arrays.files.fields import MISSING, NOT_A_NUMBER, BadLine, Converters, Fields, converted, is_number
@@ -59,7 +58,8 @@ def read_csv(
     words to the array's layout.  Compressed text of s bytes is first sent out by process 0, h = s/8 · (p - 1)/p words.
     Raises NoSuchFile, FileError, or FormatError with the line and the column, the same on every process.
     """
-    call = f"read_csv({os.fspath(path)!r})"
+    path = path_of(path, "read_csv")
+    call = f"read_csv({path!r})"
     kind = _dtype_of_numbers(call, dtype)
     _check_delimiter(call, delimiter)
     if header not in (True, False, "auto"):
@@ -109,15 +109,21 @@ def loadtxt(
     Raises NoSuchFile, FileError, or FormatError with the line and the column, the same on every process; also for a
     file without data.
     """
-    call = f"loadtxt({os.fspath(fname)!r})"
+    path = path_of(fname, "loadtxt")
+    call = f"loadtxt({path!r})"
     kind = _dtype_of_numbers(call, dtype)
     _check_delimiter(call, delimiter)
-    marks = () if comments is None else (comments,) if isinstance(comments, str) else tuple(comments)
+    marks = () if comments is None else (comments,) if isinstance(comments, (str, bytes)) else tuple(comments)
     for mark in marks:
+        if not isinstance(mark, str):
+            raise TypeError(f"{call}: comments={comments!r}: texts mark comments")
         if not mark or "\n" in mark or mark == delimiter:
             raise ValueError(f"{call}: comments={comments!r}: a mark is some characters, not the delimiter; None: none")
     if ndmin not in (0, 1, 2):
         raise ValueError(f"{call}: ndmin={ndmin!r} is none of 0, 1, 2")
+    for column in () if usecols is None else np.atleast_1d(np.asarray(usecols, object)):
+        if not isinstance(column, (int, np.integer)):
+            raise TypeError(f"{call}: usecols={usecols!r}: numbers of columns")
     skiprows, max_rows = index(skiprows), None if max_rows is None else index(max_rows)
     if max_rows is not None and max_rows < 1:
         raise ValueError(f"{call}: max_rows={max_rows}: at least 1, or None for all")
@@ -137,7 +143,7 @@ def loadtxt(
             return numbers_of(lines, fields)
         return converted(lines.text(), fields, converters, encoding or "utf-8")
 
-    node, _ = _rows_of_numbers(call, fname, opening, parsed)
+    node, _ = _rows_of_numbers(call, path, opening, parsed)
     array = wrap(node)
     if ndmin < 2:
         shape = tuple(length for length in array.shape if length != 1)
@@ -154,6 +160,8 @@ def _dtype_of_numbers(call: str, dtype: DTypeLike) -> DType:
 
 
 def _check_delimiter(call: str, delimiter: str | None) -> None:
+    if delimiter is not None and not isinstance(delimiter, str):
+        raise TypeError(f"{call}: delimiter={delimiter!r}: text of one character, or None for any run of blanks")
     if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n'):
         raise ValueError(f"{call}: delimiter={delimiter!r}: one character, or None for any run of blanks")
 

@@ -10,7 +10,7 @@ from typing import Any
 from bsp.arrays import files
 from bsp.arrays.api.creation import Grid
 from bsp.arrays.files import format as registry
-from bsp.arrays.files.agreement import PathLike
+from bsp.arrays.files.agreement import PathLike, path_of
 from bsp.arrays.files.format import FORMATS, OF_NUMPY, Format, Function, Table
 from bsp.arrays.files.lines import OPENERS
 from bsp.arrays.files.npy import load_npy, save_npy
@@ -47,6 +47,7 @@ def load(path: PathLike, *, grid: Grid = None, process_grid: Grid = None, **opti
     A file that is written to while it is read is a FormatError.  Of folders (Zarr, Parquet) this is not noticed.
     Raises NoSuchFile, FileError, FormatError, the same on every process.
     """
+    path = path_of(path, "load")
     known = _read_as(path)
     reader = load_npy if known is None or known.read is None else known.read
     return reader(path, grid=grid, process_grid=process_grid, **options)
@@ -59,10 +60,10 @@ def save(path: PathLike, x: ArrayLike, **options: Any) -> None:
     Cost: 3 supersteps; see `save_npy` and the other writers.
     Raises FileError on every process if one could not write.
     """
+    path = path_of(path, "save")
     known = FORMATS.get(_ending(path))
     if known is None or known.write is None:
-        name = os.fspath(path)
-        save_npy(name if name.endswith(".npy") else name + ".npy", x, **options)
+        save_npy(path if path.endswith(".npy") else path + ".npy", x, **options)
     else:
         known.write(path, x, **options)
 

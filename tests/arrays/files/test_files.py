@@ -224,6 +224,23 @@ def test_any_blocks_are_read_and_written(shape: list[int], data: Any, order: Any
         np.testing.assert_array_equal(np.load(f"{folder}/y.npy"), x)
 
 
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".h5", ".csv", ".txt.gz"])
+def test_paths_are_text_or_bytes_or_path_objects(tmp_path: Path, ending: str) -> None:
+    path, x = tmp_path / f"h\u00f6he{ending}", np.arange(12.0).reshape(4, 3)
+    save = {
+        ".npz": lambda path: ba.savez(path, x), ".csv": lambda path: ba.savetxt(path, x, delimiter=","),
+        ".txt.gz": lambda path: ba.savetxt(path, x),
+    }.get(ending, lambda path: ba.save(path, x))  # fmt: skip
+    load = {".npz": lambda path: ba.load(path)["arr_0"], ".txt.gz": ba.loadtxt}.get(ending, ba.load)
+    for each in (path, os.fspath(path), os.fsencode(path)):
+        alike(lambda each=each: save(each), 2)
+        np.testing.assert_array_equal(alike(load, 2, each), x)
+        path.unlink()
+    for call in (ba.load, ba.loadtxt, ba.read_csv, lambda file: ba.save(file, x)):
+        with pytest.raises(TypeError, match="a path, for all processes open the file; not BytesIO"):
+            call(io.BytesIO())
+
+
 def test_load_takes_one_superstep_and_save_three(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", ARRAYS["matrix"])
 
@@ -1200,7 +1217,7 @@ def test_wrong_archives(tmp_path: Path) -> None:
             ba.load(tmp_path / "missing.npz")
         with pytest.raises(ValueError, match="Cannot use un-named variables and keyword arr_0"):
             np.savez(tmp_path / "x", x, arr_0=x)
-        with pytest.raises(TypeError, match="savez: a path, for all processes write the file; not BytesIO"):
+        with pytest.raises(TypeError, match="savez: a path, for all processes open the file; not BytesIO"):
             np.savez(io.BytesIO(), x)
         with pytest.raises(FileNotFoundError, match="there is no folder"):
             np.savez(tmp_path / "no folder" / "x", x)

@@ -220,6 +220,8 @@ def test_wrong_files_are_told(tmp_path: Path, text: str, options: dict[str, Any]
 @pytest.mark.parametrize("options", [
     {"dtype": complex}, {"delimiter": ",,"}, {"comments": ""}, {"comments": ["#", ""]}, {"comments": "#\n"},
     {"comments": ",", "delimiter": ","}, {"ndmin": 3}, {"max_rows": 0}, {"quotechar": "'"}, {"encoding": "utf-16"},
+    {"comments": b"#"}, {"comments": [b"#"]}, {"delimiter": b","}, {"usecols": 1.0}, {"usecols": "a"},
+    {"usecols": [0, "a"]},
 ])  # fmt: skip
 def test_arguments_are_checked(tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises((TypeError, ValueError), match="loadtxt"):
