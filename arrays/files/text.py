@@ -30,9 +30,12 @@ COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def compressed(path: str, text: bytes) -> bytes:
-    """Return text as a file of this name has it: compressed if it ends in .gz, .bz2 or .xz."""
+    """Return this process's text as a file of this name has it: compressed if it ends in .gz, .bz2 or .xz.
+
+    Process 0 compresses no text, too: a file of no bytes is no compressed text.
+    """
     compress = COMPRESSORS.get(os.path.splitext(path)[1].lower())
-    return compress(text) if compress and text else text
+    return compress(text) if compress and (text or world().pid == 0) else text
 
 
 def _own_rows(node: Node) -> tuple[Any, int]:

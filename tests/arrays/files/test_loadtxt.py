@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
+import lzma
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -104,6 +107,16 @@ def test_what_savetxt_writes_is_read_again(tmp_path: Path, ending: str, nprocs: 
             np.testing.assert_array_equal(found.compute(), expected)
 
     bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2])
+@pytest.mark.parametrize("ending, opener", [(".gz", gzip.open), (".bz2", bz2.open), (".xz", lzma.open)])
+def test_compressed_text_of_few_rows_is_whole(tmp_path: Path, ending: str, opener: Any, rows: int) -> None:
+    path = tmp_path / f"x.txt{ending}"
+    bsp.run(lambda proc: ba.savetxt(path, ba.ones((rows, 2)), fmt="%g"), nprocs=4)
+    assert path.stat().st_size
+    with opener(path) as file:
+        assert file.read() == b"1 1\n" * rows
 
 
 def test_integers_and_layouts(tmp_path: Path) -> None:
