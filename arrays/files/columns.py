@@ -25,6 +25,7 @@ from bsp.arrays.files.fields import (
     fields_of,
     is_blank,
     is_number,
+    parsed_as,
     pointed,
     split,
 )
@@ -102,11 +103,11 @@ def numbers_of(lines: LineSource, fields: Fields) -> np.ndarray:
     Raises BadLine with the index of the first line that does not have `width` fields or has a field that is no number.
     """
     once = tuple(dict.fromkeys(fields.columns))  # C and pyarrow read each column once
-    chosen, dtype = fields._replace(columns=once), _parsed_as(fields)
+    chosen, dtype = fields._replace(columns=once), parsed_as(fields.dtype)
     try:
         found = _in_rows(_pieces_in_c(lines, chosen), len(once), dtype)
     except _NotInC:
-        columns = _by_pyarrow(lines, chosen, ())
+        columns = _by_pyarrow(lines, chosen, ()) if dtype.itemsize <= 8 else None
         if columns is None:
             found = exact(lines.text(), chosen)
         else:
@@ -251,11 +252,6 @@ class _Checked(io.RawIOBase):
         super().close()
 
 
-def _parsed_as(fields: Fields) -> np.dtype[Any]:
-    """Return the dtype that numbers are parsed as: double precision for all floats, whatever dtype they are cast to."""
-    return np.dtype(float) if fields.dtype.kind == "f" else fields.dtype
-
-
 class _NotInC(Exception):
     """Lines that cannot be read in C."""
 
@@ -280,7 +276,7 @@ def _pieces_in_c(lines: LineSource, fields: Fields) -> Iterator[np.ndarray]:
     delimiter = fields.delimiter or "\0"  # none: any run of blanks
     whole = fields.dtype.kind != "f"
     low, high = _exact_as_floats(fields.dtype) if whole else (0, 0)
-    if not COMPILED or not fields.columns:
+    if not COMPILED or not fields.columns or parsed_as(fields.dtype).itemsize > 8:
         raise _NotInC
     if delimiter in f"0123456789+-eE{fields.decimal}":
         raise _NotInC
@@ -330,7 +326,7 @@ def _by_pyarrow(lines: LineSource, fields: Fields, texts: Collection[int]) -> Co
         from pyarrow import ArrowException, PythonFile, csv, from_numpy_dtype, string, system_memory_pool
     except ImportError:
         return None
-    number = from_numpy_dtype(_parsed_as(fields))
+    number = from_numpy_dtype(parsed_as(fields.dtype))
     wanted = [f"f{column}" for column in fields.columns]
     codes = {k: Codes(fields.missing) for k in texts}
     chunks: list[Chunk] = []
@@ -353,7 +349,7 @@ def _by_pyarrow(lines: LineSource, fields: Fields, texts: Collection[int]) -> Co
             if fields.dtype.kind != "f" and any(column.null_count for column in batch.columns):
                 return None
             chunks.append([
-                _coded(column, codes[k]) if k in codes else numbers_in(column, _parsed_as(fields), np.nan)
+                _coded(column, codes[k]) if k in codes else numbers_in(column, parsed_as(fields.dtype), np.nan)
                 for k, column in enumerate(batch.columns)
             ])  # fmt: skip
     except (ArrowException, BadLine):

@@ -89,6 +89,23 @@ def pointed(field: bytes, decimal: str) -> bytes:
     return field.replace(decimal.encode(), b".")
 
 
+def parsed_as(dtype: DType) -> DType:
+    """Return the dtype that numbers are parsed as: double precision for the floats that it holds."""
+    return np.dtype(float) if dtype.kind == "f" and dtype.itemsize <= 8 else dtype
+
+
+def _extended(field: bytes) -> np.longdouble:
+    """Return a number in extended precision; Python's float decides whether it is one."""
+    float(field)
+    return np.longdouble(field.decode().strip())
+
+
+def _parser(dtype: DType) -> Callable[[bytes], Any]:
+    if dtype.kind != "f":
+        return int
+    return float if parsed_as(dtype).itemsize <= 8 else _extended
+
+
 def _number(field: bytes, dtype: DType, missing: Collection[bytes] = _MISSING) -> Any:
     """Parse a field as `dtype`; a missing float is NaN.  Raise ValueError or OverflowError for any other field."""
     text = field.strip()
@@ -97,7 +114,7 @@ def _number(field: bytes, dtype: DType, missing: Collection[bytes] = _MISSING) -
             return float("nan")
         if b"_" in text:
             raise ValueError
-        return float(text)
+        return _parser(dtype)(text)
     if b"_" in text:
         raise ValueError
     found = int(text)
@@ -142,8 +159,7 @@ def exact(text: bytes, fields: Fields) -> np.ndarray:
     Raises BadLine with the index of the first line that does not have `width` fields or has a field that is no number.
     """
     flat, at, wrong = split(text, fields)
-    convert = float if fields.dtype.kind == "f" else int
-    kind = np.dtype(float) if convert is float else fields.dtype
+    convert, kind = _parser(fields.dtype), parsed_as(fields.dtype)
     values: Any
     try:
         if b"_" in text:

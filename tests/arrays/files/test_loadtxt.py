@@ -119,6 +119,16 @@ def test_compressed_text_of_few_rows_is_whole(tmp_path: Path, ending: str, opene
         assert file.read() == b"1 1\n" * rows
 
 
+def test_extended_precision_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text("0.1 9007199254740993\n4.9e-324 1e400 # or inf\nnan -12345678901234567890\n-0.0 1e-4000\n")
+    for nprocs in (1, 3):
+        agrees(path, nprocs, dtype=np.longdouble)
+    path.write_text("1 2\n3 0x10\n")
+    with pytest.raises(FormatError, match=r"line 2: column 2 .*'0x10' is no number"):
+        ba.loadtxt(path, dtype=np.longdouble)
+
+
 def test_integers_and_layouts(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
     path.write_text(f"1 {2**63 - 1}\n# between\n-3   {-(2**63)} # last\n\n")
