@@ -570,7 +570,7 @@ def test_quotes_and_carriage_returns_amid_lines_mean_the_same_to_both_readers(
     path.write_text('y,x\n1,"2"\n3,"4\n5,"6\n')
     assert "line 3: its quotes do not match" in raised(2, lambda: read_table(path))
     path.write_bytes(b"y,x\n1,2\r3\n4,5\n6,7\n8,9\n")
-    assert "column 'x' has 3 numbers and 1 text: line 2 has '2\\r3'" in raised(2, lambda: read_table(path))
+    assert "line 2: it has carriage returns inside" in raised(2, lambda: read_table(path))
 
 
 @pytest.mark.parametrize("nprocs", [1, 3])
