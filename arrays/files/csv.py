@@ -99,8 +99,8 @@ def loadtxt(
     converters : functions from the text of a field to its number, by column, or one for all columns; each process calls
         them for its own lines.
     skiprows : the number of lines to skip first, comments and blank ones among them.
-    usecols : the numbers of the columns to read; the others may hold text.  Every line has as many fields as the first.
-        Between delimiters, quotes may enclose a field, as in `read_csv`.
+    usecols : the numbers of the columns to read.  The others may hold text, and may be missing in some lines, unless a
+        column is counted from the end; such files take longer.
     unpack : return the transpose, so that `x, y = loadtxt(...)` takes the columns apart.
     ndmin : axes of length 1 are dropped while more axes than this are left.
     encoding : any in which digits are those of ASCII; UTF-16 and UTF-32 are known by their first bytes.
@@ -135,7 +135,8 @@ def loadtxt(
 
     def opening(file: BinaryIO) -> Opening:
         found = opening_of(file, delimiter, False, kind, usecols, skiprows, marks)
-        found = found._replace(fields=found.fields._replace(missing=NOT_A_NUMBER))
+        ragged = usecols is not None and np.min(usecols) >= 0
+        found = found._replace(fields=found.fields._replace(missing=NOT_A_NUMBER, ragged=ragged))
         return found if max_rows is None else shortened(file, found, max_rows)
 
     def parsed(lines: TextLines) -> np.ndarray:

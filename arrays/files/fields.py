@@ -42,6 +42,7 @@ class Fields(NamedTuple):
     dtype: DType
     decimal: str = "."  # of floats in tables
     missing: tuple[str, ...] = MISSING
+    ragged: bool = False  # whether a line may have another width, as long as it has the columns that are read
 
 
 def fields_of(line: bytes, delimiter: str | None) -> list[bytes]:
@@ -145,7 +146,7 @@ def split(text: bytes, fields: Fields) -> tuple[list[bytes], list[int], BadLine 
             found = fields_of(line, delimiter)
         except ValueError as error:
             return flat, at, BadLine(index, str(error))
-        if len(found) != width:
+        if len(found) != width and not (fields.ragged and len(found) > max(columns)):
             wrong = f"it has {len(found)} field{'s' * (len(found) != 1)}, the first line has {width}"
             return flat, at, BadLine(index, wrong)
         flat.extend(found if everything else [found[column] for column in columns])

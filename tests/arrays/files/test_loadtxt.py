@@ -193,6 +193,15 @@ def test_converters_make_numbers_of_texts(tmp_path: Path, nprocs: int) -> None:
     agrees(path, nprocs, delimiter=";", converters={1: lambda text: ord(text[-1])}, encoding="latin-1")
 
 
+def test_lines_may_lack_columns_that_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text("1 2 a remark\n3 4\n# none\n5 6 7\n\n8 9 b\n")
+    for nprocs in (1, 3):
+        agrees(path, nprocs, usecols=(1, 0))
+        agrees(path, nprocs, usecols=0, dtype=int)
+        agrees(path, nprocs, usecols=(0, 1), converters={1: lambda text: -float(text)})
+
+
 def test_places_and_names_of_arguments_are_numpys(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
     path.write_text("x y\n1,2\n3,4\n5,6\n")
@@ -209,6 +218,8 @@ ERRORS = [
     ("a b\n1 2\n", {}, "line 1: column 1 ('c0'): 'a' is no number"),
     ("# only\n\n # comments\n", {}, "it has no data: 3 lines"),
     ("1 2\n", {"usecols": 2}, "there is no column 2; there are 2"),
+    ("1 2 3\n4 5\n", {"usecols": 2}, "line 2: it has 2 fields, the first line has 3"),
+    ("1 2\n3 4 5\n", {"usecols": (0, -1)}, "line 2: it has 3 fields, the first line has 2"),
     ("1 2\n", {"converters": {2: float}}, "converters: there is no column 2; there are 2"),
     ("1 2\n3 x\n", {"converters": float}, "line 2: column 2 ('c1'): the converter of 'x' raised ValueError: could not"),
     (
