@@ -199,6 +199,21 @@ class World:
             return b"", agreed
         return found, [digest("noted", each, found) for each in agreed]
 
+    def told(self, *values: object) -> list[Any]:
+        """Return a tuple of values of each process, and compare what was noted before.  Collective, S = 1.
+
+        Raises SyncMismatch, on every process, if what was noted differs.
+        """
+        given, _ = self.called([])
+        found = self.private.allgather((*values, given))
+        differs = next((pid for pid, each in enumerate(found) if each[-1] != found[0][-1]), None)
+        if differs is not None:
+            raise bsp.SyncMismatch(
+                f"processes 0 and {differs} gave different values at {here()} or before: a shape, an index, a seed or "
+                "a whole matrix; every process must give the same values to its arrays"
+            )
+        return [each[:-1] for each in found]
+
     def _meet(self, text: str, kind: str) -> None:
         """End a superstep at which all processes must make the same call."""
         self.task.label = text

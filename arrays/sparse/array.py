@@ -284,6 +284,7 @@ class SparseArray(SparseBase):
         Rows and columns are slices, masks, or positions that every process has.  Two integers give a number; an integer
         beside anything else keeps its axis, of length 1.  As in scipy.sparse, two vectors of positions are pairs: they
         give the elements at these, here as a dense vector.  a[np.ix_(rows, columns)] gives the block of all of them.
+        Raises IndexError if a position is out of bounds, SyncMismatch if processes give different ones.
         """
         from bsp.arrays.sparse.selection import selected
 

@@ -163,6 +163,7 @@ class CooArray(SparseBase):
             lengths[lengths.index(-1)] = size // rest
         if not lengths or min(lengths) < 0 or prod(lengths) != size:
             raise ArrayError(f"reshape: an array of shape {self.shape} as {given}")
+        world().note_given(lengths)
         own = self if self._axes == tuple(range(self.ndim)) else self._in_order()
         return CooArray(own._places.reshaped(checked_shape(lengths, "reshape")), own._entries)
 
@@ -289,6 +290,9 @@ class CooArray(SparseBase):
         have more than twice an even share.
         """
         parts, added, leads = _parts_of(key, self.shape)
+        for part in parts:
+            world().note_given([part.start, part.stop, part.step] if isinstance(part, range) else [part])
+        world().note_given(added)
         places = self._places
         kept = np.ones(len(places.positions), bool)
         at: dict[int, np.ndarray] = {}  # by axis of the places: where entries are in the part
@@ -308,7 +312,7 @@ class CooArray(SparseBase):
             taken, at[axis] = _listed(places.coordinates[axis], taken, part)
         here, values = world(), self._own()[taken]
         if not at and not added:
-            found = [each for each in here.private.allgather(list(values)) if each]
+            found = [each for (each,) in here.told(list(values)) if each]
             return found[0][0] if found else self.dtype.type(0)
         left = sorted(at)  # axes of the places
         lengths = {axis: len(part) for axis, part in zip(self._axes, parts, strict=True) if not isinstance(part, int)}
@@ -367,6 +371,7 @@ def from_coordinates(
             told = ", ".join(map(str, sorted(set(map(len, most)))))
             raise ArrayError(f"from_coo: {told} vectors of coordinates for a shape of {len(shape or vectors)} axes")
         lengths = checked_shape([max(each) for each in zip(*most, strict=True)] if shape is None else shape, "from_coo")
+        here.note_given(lengths)
         check_dtype(own.dtype, "from_coo")
         if {len(each) for each in vectors} != {len(own)}:
             raise ArrayError(f"from_coo: vectors of {', '.join(str(len(each)) for each in vectors)} coordinates, "

@@ -49,7 +49,8 @@ def from_coo(
     from_coo((i, j, k), values, shape=...), with any number of vectors of coordinates, gives a `CooArray`.
     shape : by default the least that has all indices.
     bounds : of a matrix: where each process's rows begin, and the end (p + 1 numbers); by default balanced by entries.
-    Raises ArrayError on all processes if an index is out of range on any, PlanTooLarge if a word for each
+    Raises ArrayError on all processes if an index is out of range on any, SyncMismatch if they give different shapes or
+        bounds, PlanTooLarge if a word for each
         row, with entries or without, does not fit into the memory.
     Cost: H = three words for each entry that moves and one for each of a process's rows; S = 5.  By
         coordinates: two words for each entry, and samples; S = 6, or more where there are many entries or duplicates.
@@ -67,7 +68,8 @@ def from_coo(
         shape = (max(each[0] for each in most), max(each[1] for each in most))
 
     def checked() -> list[np.ndarray]:
-        checked_lengths(shape, "from_coo")
+        lengths = checked_lengths(shape, "from_coo")
+        here.note_given(lengths if bounds is None else limits_of(bounds, lengths[0], here.nprocs) + lengths)
         check_dtype(entries.dtype, "from_coo")
         if not len(places[0]) == len(places[1]) == len(entries):
             raise ArrayError(
@@ -261,6 +263,7 @@ def of_function(
     """
     here = world()
     limits = even(shape[0], here.nprocs) if bounds is None else limits_of(bounds, shape[0], here.nprocs)
+    here.note_given([*limits, int(shape[1])])
     low, high = limits[here.pid], limits[here.pid + 1]
 
     def own() -> Any:
@@ -306,6 +309,7 @@ def diags(
                 f"diags: diagonal {k} of a matrix of shape {shape} has {max(length, 0)} elements, not {line.size}"
             )
 
+    world().note_given([*lines, *places, str(kind)])
     small = np.int32 if max(shape) < 2**31 else np.int64
 
     def make(low: int, high: int) -> Any:
@@ -347,6 +351,8 @@ def random(
         from bsp.arrays.sparse.model import model
 
         return model((m, n), round(density * m * n), dtype=kind)
+
+    world().note_given([float(density), int(seed), str(kind)])
 
     def make(low: int, high: int) -> Any:
         rows, columns, values = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]

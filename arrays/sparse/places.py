@@ -203,7 +203,7 @@ def _told(here: World, entries: PlacedEntries) -> tuple[Bounds, list[int], bytes
     """Return how many entries come before each process, the first position of each, a digest, and the element type."""
     at, values = entries
     found = xxh3_64(np.ascontiguousarray(at).data).digest()
-    told = here.private.allgather((len(at), int(at[0]) if len(at) else 0, found, values.dtype.str))
+    told = here.told(len(at), int(at[0]) if len(at) else 0, found, values.dtype.str)
     ends = (0, *np.cumsum([each[0] for each in told]).tolist())
     dtype = np.result_type(*[np.dtype(each[3]) for each in told if each[0] or not ends[-1]])
     return ends, [each[1] for each in told], digest([(each[0], each[2]) for each in told]), dtype

@@ -68,9 +68,10 @@ def _position(key: Any, length: int) -> int:
 
 def _element(a: SparseArray, row: int, column: int) -> Any:
     """Return one element on every process.  Cost: p words, S = 1."""
+    world().note_given([row, column])
     rows, columns, values = a.triples()
     found = values[(rows == row) & (columns == column)]
-    given = [each for each in world().private.allgather(list(found)) if each]
+    given = [each for (each,) in world().told(list(found)) if each]
     return given[0][0] if given else a.dtype.type(0)
 
 
@@ -86,6 +87,7 @@ def _elements(a: SparseArray, rows: Any, columns: Any) -> Array:
             f"{len(at[0])} rows and {len(at[1])} columns do not pair; "
             "a[np.ix_(rows, columns)] is the block of all of them"
         )
+    world().note_given(at)
     by, along = np.broadcast_arrays(*(at[::-1] if a._flipped else at))  # positions of stored rows, and in them
     here, stored = world(), a.T if a._flipped else a
     low, high = (int(each) for each in stored._pattern.outline.rows[here.pid : here.pid + 2])
@@ -110,6 +112,7 @@ def _rows(a: SparseArray, key: Any) -> SparseArray:
         chosen = np.array([_position(key, length)])
     else:
         chosen = positions_of(key, length, "rows of a sparse array")
+    world().note_given([chosen])
     if (np.diff(chosen) > 0).all():
         return _kept_columns(a.T, chosen).T if a._flipped else _kept_rows(a, chosen)
     ones = of_function((len(chosen), length), lambda low, high: _ones(chosen[low:high], length, a.dtype))

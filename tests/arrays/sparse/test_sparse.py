@@ -513,8 +513,31 @@ def test_a_whole_matrix_that_differs_between_processes_is_refused(change: str) -
         W[0, 3 + (change == "a place" and proc.pid == 1)] = 7 + (change == "a value" and proc.pid == 1)
         sparse.from_scipy(W).sum().compute()
 
-    with pytest.raises(bsp.SyncMismatch, match="give the same values to its arrays before"):
+    with pytest.raises(bsp.SyncMismatch, match="give the same values to its arrays"):
         bsp.run(main, nprocs=3)
+
+
+_W = matrix(14, 8, 8, 0.5)
+DIFFERENT: list[Callable[[int], Any]] = [
+    lambda pid: sparse.eye(3 + pid), lambda pid: sparse.eye(3, k=pid), lambda pid: sparse.diags([np.ones(4) + pid]),
+    lambda pid: sparse.random(4, 4, density=0.5, seed=pid), lambda pid: sparse.from_coo([0], [0], [1.0], (3 + pid, 3)),
+    lambda pid: sparse.from_coo([0], [0], [1.0], (3, 3), bounds=(0, pid, 3)),
+    lambda pid: sparse.from_coo(([0], [0]), [1.0], shape=(3 + pid, 3)),
+    lambda pid: sparse.from_scipy(_W.astype(np.float32) if pid else _W).compute(),
+    lambda pid: sparse.from_scipy(_W) + _W * pid, lambda pid: sparse.kron(sparse.from_scipy(_W), np.eye(2 + pid)),
+    lambda pid: sparse.from_scipy(_W)[pid], lambda pid: sparse.from_scipy(_W)[pid, 0],
+    lambda pid: sparse.from_scipy(_W)[:, pid:], lambda pid: sparse.from_scipy(_W)[[0, 1], [pid, 1]],
+    lambda pid: sparse.from_scipy(_W).T[np.arange(8) % 2 == pid], lambda pid: sparse.as_coo(_W)[pid],
+    lambda pid: sparse.as_coo(_W)[pid, 0], lambda pid: sparse.as_coo(_W)[:, [pid, 0]],
+    lambda pid: sparse.as_coo(_W).reshape((64,) if pid else (16, 4))[0],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(DIFFERENT)))
+def test_arguments_that_differ_between_processes_are_refused(number: int) -> None:
+    """They gave what some processes had asked for, or rows at places that an array does not have."""
+    with pytest.raises(bsp.SyncMismatch):
+        bsp.run(lambda proc: DIFFERENT[number](proc.pid), nprocs=2)
 
 
 @pytest.mark.parametrize("dtype", [bool, np.uint8, np.uint64])
