@@ -119,7 +119,7 @@ def mis(graph: Graph, *, seed: int = 0) -> Array:
     priority = mixed(graph.own, seed + 1)
     state = bsp.State(left=graph.values(True), chosen=graph.values(False))
     for _ in graph.rounds(graph.size + 1, state):
-        heard = graph.send(priority, np.minimum, active=state.left)
+        heard = graph.exchange(graph.carry(priority, np.minimum, active=state.left), what=f"mis of seed {seed}")
         if not heard.sent:
             break
         joins = state.left & (priority <= heard.values)  # equal: a loop

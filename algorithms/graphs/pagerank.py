@@ -33,10 +33,11 @@ def pagerank(
         _must_be_shares(graph)
     leaving = graph.out_weight if weighted else graph.out_degree
     part, idle = np.divide(1.0, leaving, out=graph.values(0.0), where=leaving > 0), np.flatnonzero(leaving == 0)
-    edge = np.multiply if weighted else None
+    edge, what = np.multiply if weighted else None, f"pagerank of damping {damping}, tol {tol}"
     state = bsp.State(rank=jump, change=np.inf)
     for _ in graph.rounds(rounds, state):
-        heard = graph.send(state.rank * part, edge=edge, totals=[state.rank[idle].sum(), state.change])
+        totals = [state.rank[idle].sum(), state.change]
+        heard = graph.exchange(graph.carry(state.rank * part, edge=edge), totals=totals, what=what)
         jumping, change = heard.totals
         if change < tol:
             break

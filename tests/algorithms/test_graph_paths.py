@@ -239,17 +239,18 @@ def test_a_source_is_an_integer(nprocs: int) -> None:
 
 
 @pytest.mark.parametrize("nprocs", [2, 3, 4])
-def test_another_source_on_each_process_is_a_mismatch(nprocs: int) -> None:
+def test_other_arguments_on_each_process_are_a_mismatch(nprocs: int) -> None:
     negative = path(6, 0) * -1.0
     programs: list[Any] = [
         lambda proc: graphs.bfs(from_scipy(path(6, 0)), proc.pid),
         lambda proc: graphs.sssp(from_scipy(path(6, 0)), proc.pid),
         lambda proc: graphs.sssp(from_scipy(path(6, 0)), 0, 1.0 + proc.pid),
         lambda proc: graphs.sssp(from_scipy(negative), proc.pid),
+        lambda proc: graphs.pagerank(from_scipy(path(6, 0)), 0.5 + proc.pid / 10),
+        lambda proc: graphs.mis(from_scipy(path(6, 0) + path(6, 0).T), seed=proc.pid),
     ]
-    for program, text in zip(
-        programs, ("bfs from 1", "sssp from 1, delta auto", "delta 2.0", "sssp from 1"), strict=True
-    ):
+    texts = ("bfs from 1", "sssp from 1, delta auto", "delta 2.0", "sssp from 1", "damping 0.6", "mis of seed 1")
+    for program, text in zip(programs, texts, strict=True):
         with pytest.raises(bsp.SyncMismatch, match=text):
             bsp.run(lambda proc, program=program: program(proc) and None, nprocs=nprocs)  # type: ignore[misc]
 
