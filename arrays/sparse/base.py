@@ -148,7 +148,10 @@ class SparseBase:
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         # without it NumPy would compute with an array of one object: np.linalg.norm(a) returned abs(a)
-        raise TypeError("np.asarray() of a sparse array would make it dense: use its methods, or a.todense()")
+        raise TypeError(
+            "np.asarray() of a sparse array would make it dense: use its methods, or a.todense(); "
+            "beside a matrix W of scipy's, sparse.from_scipy(W)"
+        )
 
     # --------------------------------------------------------------------------- evaluation
 
@@ -214,6 +217,7 @@ class SparseBase:
         return self._mapped(lambda entries: entries * factors)
 
     __mul__ = __rmul__ = multiply
+    __pow__ = power  # of elements, as of scipy's sparse arrays
 
     def __truediv__(self, other: Any) -> Any:
         if isinstance(other, SparseBase) or scipy.sparse.issparse(other):

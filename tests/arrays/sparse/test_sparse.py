@@ -62,7 +62,7 @@ def test_operators_and_reductions_are_scipys(case: tuple[int, int, int, float], 
             (A + B, W + V), (A - B, W - V), (A * B, W.multiply(V)), (A.T + B.T, (W + V).T), (A + B.T.T, W + V),
             (A + D, D + D), (D - A, D - D), (A @ B.T, W @ V.T), (A.T @ B, W.T @ V), (A.T.tocsr() @ B, W.T @ V),
             (A @ V.T, W @ V.T), (A.tocsc(), W), (A.diagonal(), W.diagonal()), (A.trace(), W.diagonal().sum()),
-            (A.power(2), W.power(2)), (A.astype(np.float32), W.astype(np.float32)),
+            (A.power(2), W.power(2)), (A**3, W**3), (A.astype(np.float32), W.astype(np.float32)),
             (A.count_nonzero(), np.int64(W.count_nonzero())), (A.vector(x), x), (A.T.vector(z), z),
         ]:  # fmt: skip
             same(found, wanted)
@@ -172,6 +172,9 @@ def test_comparisons_are_refused_alike(nprocs: int) -> None:
             TypeError, match=r"^'==' not .* 'SparseArray' and 'int': compare a.todense\(\), or the stored"
         ):
             A == 0  # noqa: B015
+        for product in (lambda: W @ A, lambda: W * A):  # scipy asks NumPy first
+            with pytest.raises(TypeError, match=r"beside a matrix W of scipy's, sparse\.from_scipy\(W\)"):
+                product()
         assert {A: 1, B: 2}[A] == 1  # by identity
         same(A.todense() == 0, W.toarray() == 0)
 
