@@ -68,14 +68,15 @@ class Map:
             only = arrays[program.result] if program.result < len(arrays) else np.asarray(params[0], self.dtype)
             return filling(only, shape)
         out = room.spare.pop(task.at, None)
-        if out is None:
+        over = out is not None
+        if not over:
             order = None if program.fallible else _stored(arrays, shape)  # errors are sought in C order
             if order is None:
                 out = room.empty(shape, self.dtype)
             else:
                 out = room.empty(tuple(shape[k] for k in order), self.dtype).transpose(np.argsort(order))
         current.task, current.piece = task, None
-        run_in_pieces(program, arrays, params, out)
+        run_in_pieces(program, arrays, params, out, over)
         return out
 
 

@@ -43,6 +43,7 @@ class Program:
         self.result = result
         self.first = arrays + len(params)
         self.buffers, self.slots = self._allocate()
+        self._lent = self._in_result()
         self.functions = sum(step.op.weight for step in code if step.op.function)  # their flops for an element
         self.operations = self.functions + sum(not step.op.function for step in code)
         self.fallible = any(step.op.name.startswith("power") and step.dtype.kind == "i" for step in code)
@@ -91,23 +92,37 @@ class Program:
         for arg in ended:
             free.setdefault(self.code[arg - self.first].dtype, []).append(slot[arg - self.first])
 
+    def _in_result(self) -> int:
+        """Return the first buffer whose values may lie in the place of the result, which saves cache; -1: none."""
+        if not self.code or self.result != self.first + len(self.code) - 1:
+            return -1
+        last = self.code[-1]
+        read = [self.slots[arg - self.first] for arg in last.args if arg >= self.first]
+        for slot, dtype in enumerate(self.buffers):
+            if dtype == last.dtype and (isinstance(last.op.call, np.ufunc) or slot not in read):
+                return slot
+        return -1
+
     def scratch(self, shape: int | tuple[int, ...]) -> list[np.ndarray]:
         """Return buffers for pieces of this shape, or of at most so many elements."""
         return [np.empty(shape, dtype) for dtype in self.buffers]
 
     def run(
-        self, arrays: Sequence[np.ndarray], params: Sequence[Any], out: np.ndarray, scratch: Sequence[np.ndarray]
-    ) -> None:
+        self, arrays: Sequence[np.ndarray], params: Sequence[Any], out: np.ndarray, scratch: Sequence[np.ndarray],
+        over: bool = False,
+    ) -> None:  # fmt: skip
         """Fill `out` with the result for arrays that broadcast to it; `scratch` has at least its size.
 
+        over : whether `out` may be one of the arrays, as the caller knows from `spares`.
         If an operation raises while errors are collected (see `shared_errors`), the error is noted, the program ends,
         and the contents of `out` are undefined.
         """
         registers = [*arrays, *params]
         shape, size, last = out.shape, out.size, self.result - self.first
+        lent = -1 if over else self._lent
         try:
             for k, (op, args, _) in enumerate(self.code):
-                if k == last:
+                if k == last or self.slots[k] == lent >= 0:
                     target = out
                 else:
                     target = scratch[self.slots[k]]
@@ -123,16 +138,19 @@ class Program:
         current.step = AFTER
 
 
-def run_in_pieces(program: Program, arrays: Sequence[np.ndarray], params: Sequence[Any], out: np.ndarray) -> None:
+def run_in_pieces(
+    program: Program, arrays: Sequence[np.ndarray], params: Sequence[Any], out: np.ndarray, over: bool = False
+) -> None:
     """Fill `out` with a program's result, piece by piece, for arrays that broadcast to it.
 
+    over : whether `out` may be one of the arrays.
     A program of one operation keeps nothing in the cache, so it runs over everything at once.
     """
     order = memory_order(out)
     if order is not None:
         arrays, out = [x.transpose(order) if x.ndim else x for x in arrays], out.transpose(order)
     if out.size <= PIECE or not program.buffers:
-        program.run(arrays, params, out, program.scratch(out.shape))
+        program.run(arrays, params, out, program.scratch(out.shape), over)
         return
     scratch = program.scratch(PIECE)
     flat = flattened(arrays, out.shape) if out.flags.c_contiguous else None
@@ -141,11 +159,11 @@ def run_in_pieces(program: Program, arrays: Sequence[np.ndarray], params: Sequen
         for start in range(0, line.size, PIECE):
             box = (slice(start, start + PIECE),)
             current.piece = start
-            program.run([x[box] if x.ndim else x for x in flat], params, line[box], scratch)
+            program.run([x[box] if x.ndim else x for x in flat], params, line[box], scratch, over)
     else:
         for box in pieces_of(out.shape, PIECE):
             current.piece = box
-            program.run([part(x, box) for x in arrays], params, out[box], scratch)
+            program.run([part(x, box) for x in arrays], params, out[box], scratch, over)
 
 
 def memory_order(array: np.ndarray) -> tuple[int, ...] | None:
