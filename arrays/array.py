@@ -1095,16 +1095,27 @@ def compute(*arrays: Array) -> tuple[np.ndarray, ...]:
 
     What the arrays have in common is computed once.
     """
-    found = world().evaluate([array._node for array in arrays], True)
+    found = world().evaluate(nodes_of("compute", arrays), True)
     return tuple(_own_view(*blocks.values()) for blocks in found)
 
 
 def persist(*arrays: Array) -> tuple[Array, ...]:
     """Compute several arrays by one plan, leave their blocks where they are, and return the arrays.  Collective."""
-    world().evaluate([array._node for array in arrays], False)
+    world().evaluate(nodes_of("persist", arrays), False)
     for array in arrays:
         settled(array)
     return arrays
+
+
+def nodes_of(call: str, arrays: Sequence[Array]) -> list[Node]:
+    """Return the nodes of arrays that were given to a function; TypeError for anything else."""
+    for each in arrays:
+        if not isinstance(each, Array):
+            kind = type(each).__name__
+            hint = f"; {call}(*{kind}) takes its elements" if isinstance(each, (list, tuple)) else ""
+            hint = f"; it has a method {call}()" if hasattr(each, call) else hint
+            raise TypeError(f"{call}: {kind} is no array of bsp.arrays{hint}")
+    return [array._node for array in arrays]
 
 
 def _own_view(found: Any) -> Any:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from bsp.arrays.array import Array, wrap
+from bsp.arrays.array import Array, nodes_of, wrap
 from bsp.arrays.errors import ArrayError, PlanTooLarge
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.expressions.graph import LEAF, DType, leaf
@@ -207,9 +207,10 @@ def procedure(function: _Function) -> _Function:
 
 def explain(*arrays: Array) -> Explanation:
     """Return the plan of several arrays together; for one that a procedure has made, the forecast of that call."""
+    nodes = nodes_of("explain", arrays)
     if len(arrays) == 1 and (origin := origin_of(arrays[0])) is not None:
         return origin.explain()
-    return world().planned([array._node for array in arrays], False)[0].explain()
+    return world().planned(nodes, False)[0].explain()
 
 
 def origin_of(array: Array) -> Origin | None:

@@ -153,6 +153,11 @@ class SparseBase:
             "beside a matrix W of scipy's, sparse.from_scipy(W)"
         )
 
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if function in (np.array_equal, np.array_equiv):  # they take the error of `__array__` for False
+            raise TypeError(f"np.{function.__name__} of a sparse array: equal ones have abs(a - b).max() == 0")
+        return function._implementation(*args, **kwargs)
+
     # --------------------------------------------------------------------------- evaluation
 
     def persist(self) -> Self:

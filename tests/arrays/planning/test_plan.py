@@ -537,3 +537,13 @@ def test_alike_stages_share_tables_of_pieces_and_the_choice_of_a_merge(monkeypat
         tables.append(len(made))
     assert tables[0] == tables[1]
     assert all(each == placed[0] for each in placed)
+
+
+def test_what_is_no_array_is_told() -> None:
+    x = ba.ones(3)
+    with pytest.raises(TypeError, match=r"compute: list is no array of bsp.arrays; compute\(\*list\) takes its"):
+        ba.compute([x, x])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"persist: ndarray is no array of bsp.arrays$"):
+        ba.persist(x, np.ones(3))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="explain: float is no array"):
+        ba.explain(2.0)  # type: ignore[arg-type]

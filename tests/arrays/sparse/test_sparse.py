@@ -581,3 +581,15 @@ def test_positions_take_complex_numbers_with_infinite_parts_as_they_are(nprocs: 
             same(A[::-2], D[::-2])
 
     bsp.run(main, nprocs=nprocs)
+
+
+def test_functions_that_would_take_a_sparse_array_for_something_else_are_refused() -> None:
+    a = sparse.eye(4)
+    for call in (lambda: np.array_equal(a, a), lambda: np.array_equiv(np.eye(4), a)):
+        with pytest.raises(TypeError, match=r"equal ones have abs\(a - b\).max\(\) == 0"):
+            call()
+    assert float(abs(a - a).max().compute()) == 0
+    for name, function in (("compute", ba.compute), ("persist", ba.persist), ("explain", ba.explain)):
+        with pytest.raises(TypeError, match=rf"{name}: SparseArray is no array .* it has a method {name}\(\)"):
+            function(a)
+    assert (np.shape(a), np.ndim(a), float(np.sum(a))) == ((4, 4), 2, 4.0)
