@@ -297,5 +297,6 @@ def explanation(verdict: Verdict) -> str:
     if culprit is not None and culprit.traceback:
         return f"bsprun: process {culprit.pid} raised in superstep {culprit.superstep}:\n{culprit.traceback}"
     if verdict.failure is not None:
-        return f"bsprun: {type(verdict.failure).__name__}: {verdict.failure}\n{verdict.farewell}"
+        notes = "".join(f"{note}\n" for note in getattr(verdict.failure, "__notes__", ()))
+        return f"bsprun: {type(verdict.failure).__name__}: {verdict.failure}\n{notes}{verdict.farewell}"
     return verdict.farewell

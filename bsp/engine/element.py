@@ -31,12 +31,12 @@ from bsp.engine.console import Console, tell_failure
 from bsp.engine.layout import Hosting
 from bsp.engine.pool import Pool
 from bsp.engine.registration import forget_released, register
-from bsp.engine.reports import report
+from bsp.engine.reports import handled_by, report
 from bsp.engine.shortcut import Packets, deliver_records, deliver_small
 from bsp.engine.staging import Staging
 from bsp.engine.task import END, IN_CHILD, RAISED, WAITING, Task
 from bsp.engine.verdict import Verdict, judge
-from bsp.errors import CollectiveMistake, LocalMistake, NotRegistered
+from bsp.errors import CollectiveMistake, LocalMistake, NotRegistered, SyncMismatch
 from bsp.interpreter import turns
 from bsp.interpreter.belongings import set_warning_state, warning_state, without_loop
 from bsp.interpreter.garbage import collected_for
@@ -255,6 +255,11 @@ class Element:
             self.recorder.finish(self.transport.gather)
         if self.profile is not None:
             self._write_profiles(self.profile)
+        if isinstance(self.verdict.failure, SyncMismatch):
+            handled = [(task.pid, text) for task in self.tasks if (text := handled_by(task, SyncMismatch))]
+            if found := [each for some in self.transport.gather(handled) for each in some]:
+                pid, text = min(found)
+                self.verdict.failure.add_note(f"process {pid} was handling an exception there:\n{text.rstrip()}")
         if self.verdict.failure is not None or self.verdict.status:
             texts = [(task.pid, task.take_text()) for task in self.tasks if task.has_text()]
             self.console.show([text for some in self.transport.gather(texts) for text in some])

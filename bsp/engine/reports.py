@@ -32,6 +32,17 @@ def report(task: Task, superstep: int) -> Standing:
     )  # fmt: skip
 
 
+def handled_by(task: Task, failure: type[Exception]) -> str:
+    """Return the traceback of the exception that a process was handling when the job's failure reached it; "": none.
+
+    An exception that only one process raises leads to other calls there, where they are in a `finally`.
+    """
+    error: BaseException | None = task.raised
+    while isinstance(error, failure):
+        error = error.__context__
+    return "" if error is None or error is task.raised else traceback_of(error)
+
+
 def _add_hint(error: BaseException) -> None:
     """Add a note to an AttributeError if the class of its object has `_instead`: what to use for the name.
 

@@ -175,6 +175,31 @@ def test_different_boundaries_are_both_named_with_their_lines(write: Write, elem
     )
 
 
+@ONE_TWO_FOUR
+def test_an_exception_hidden_by_a_boundary_in_a_finally_is_shown(write: Write, elements: int) -> None:
+    script = write("""
+        import bsp
+
+        proc = bsp.process()
+        try:
+            if proc.pid == 2:
+                raise ValueError("the cause")  # <- cause
+            proc.allreduce(1)  # <- waits
+        finally:
+            proc.sync()  # <- sync
+    """)
+    ended = job(script, elements=elements)
+    assert ended.status == 1
+    first, second, *traceback = ended.err.splitlines()
+    assert first.startswith(
+        f"bsprun: SyncMismatch: processes 0, 1, 3 wait in allreduce(object, op='add') at {script.at('waits')}"
+    )
+    assert second == "process 2 was handling an exception there:"
+    assert traceback[0].startswith("Traceback") and traceback[-1] == "ValueError: the cause"
+    assert any(f"line {script.at('cause').split(':')[1]}" in line for line in traceback)
+    assert "SyncMismatch" not in "".join(traceback)
+
+
 @ELEMENTS
 def test_the_same_collective_with_different_roots_is_a_mismatch(write: Write, elements: int) -> None:
     script = write("""

@@ -240,6 +240,26 @@ def test_b6_a_caught_mismatch_leaves_the_job_failed(run: Any, nprocs: int) -> No
     assert "process 1 waits in broadcast(root=0) at test_rules_of_boundaries.py" in seen[0]
 
 
+@pytest.mark.parametrize("caught", [False, True])
+def test_a_mismatch_tells_what_a_process_was_handling_unless_the_program_is_done_with_it(caught: bool) -> None:
+    def main(proc: bsp.Process) -> None:
+        try:
+            if proc.pid == 1:
+                raise KeyError("the cause")
+        except KeyError:
+            if not caught:
+                proc.broadcast(0)
+        if caught and proc.pid == 1:
+            proc.broadcast(0)
+        proc.sync()
+
+    with pytest.raises(bsp.SyncMismatch) as raised:
+        bsp.run(main, nprocs=3)
+    notes = "\n".join(getattr(raised.value, "__notes__", []))
+    assert ("process 1 was handling an exception there" in notes) is not caught
+    assert ("KeyError: 'the cause'" in notes) is not caught
+
+
 def test_a_boundary_inside_an_import_raises(run: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "syncs_on_import.py").write_text("import bsp\nbsp.process().sync()\n")
     monkeypatch.syspath_prepend(str(tmp_path))
