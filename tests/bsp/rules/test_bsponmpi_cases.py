@@ -783,7 +783,7 @@ def test_a_payload_or_tag_that_cannot_be_pickled_is_refused_at_the_call(run: Any
     for said, count in run(main, nprocs=nprocs):
         assert [text.split(":")[0] for text in said] == [
             "send to process 0 of function",
-            "send to process 0 of int",
+            "send to process 0 of a function as tag",
             "send to process 0 of generator",
         ]
         assert all("cannot be pickled" in text for text in said)
