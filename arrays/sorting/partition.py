@@ -24,15 +24,8 @@ from bsp.arrays.gathering import brought
 from bsp.arrays.procedures.forecast import procedure
 from bsp.arrays.procedures.operands import block_map, bounds_of, declared_of, even_line, flattened, in_line, made_of
 from bsp.arrays.selection.selecting import take_along_axis
-from bsp.arrays.sorting.order_statistics import (
-    PASSES,
-    Unsorted,
-    below_value,
-    order_statistics,
-    same_value,
-    statistics_cost,
-    upto_value,
-)
+from bsp.arrays.sorting.order_statistics import PASSES, below_value, same_value, upto_value
+from bsp.arrays.sorting.quantiles import elements_cost, elements_of
 from bsp.arrays.sorting.sorting import INT64, argsort, sort, vector_to_order
 from bsp.arrays.sorting.splitting import shares
 from bsp.arrays.typing import ArrayLike, Arrays
@@ -132,10 +125,11 @@ def _of_whole(node: Node, ranks: list[int], positions: bool) -> Array:
 def _dealt_cost(costs: Reported, node: Node, ranks: list[int], positions: bool) -> Array:
     """Declare the cost of `_of_dealt`, assuming that all elements belong elsewhere, evenly spread."""
     dtype = INT64 if positions else node.kind.dtype
-    _, block = in_line(node)
-    statistics_cost(costs, block, node.kind.size, len(ranks))
+    bounds, block = in_line(node)
+    elements_cost(costs, block, node.kind.size, int(np.diff(bounds).max()), max(1, len(ranks)))
     for _ in ranks:
         np.logical_or(np.less(block, block), np.less_equal(block, block))
+    costs.tell("sizes of classes", costs.memory((2 * len(ranks) + 1,), INT64))
     moving = costs.memory(block.shape, dtype)
     out, start = [], 0
     for dest, share in shares(block.shape[0], costs.p, world().pid):
@@ -148,16 +142,15 @@ def _dealt_cost(costs: Reported, node: Node, ranks: list[int], positions: bool) 
 
 @declares(_dealt_cost)
 def _of_dealt(node: Node, ranks: list[int], positions: bool) -> Array:
-    """Partition a dealt vector.  Collective: one total exchange after those of `order_statistics`."""
+    """Partition a dealt vector.  Collective: two total exchanges after those of `elements_of`."""
     here, length, dtype = world(), node.kind.size, INT64 if positions else node.kind.dtype
     p, me = here.nprocs, here.pid
     bounds, block = in_line(node)
-    found, _ = order_statistics(here, Unsorted(block), ranks)
-    wanted = [found[rank] for rank in ranks]
-    wanted = [wanted[k] for k in _apart([each.value for each in wanted])]
-    inner = [edge for each in wanted for edge in (each.less, each.less + each.equal)]
-    edges = [np.zeros(p, np.int64), *inner, np.diff(bounds)]  # how many elements of each process are in earlier classes
-    counts = np.diff(edges, axis=0)  # of elements, by class and process
+    found, _ = elements_of(here, block, lambda sizes, extras: ranks, 0, length, max(1, len(ranks)))
+    values = [found[rank] for rank in ranks]
+    classes = _classes(block, [values[k] for k in _apart(values)])
+    sizes = np.array([part.size for part in classes], np.int64)
+    counts = np.array([each for _, each in here.exchange("sizes of classes", [(range(p), sizes)])]).T
     starts = (np.cumsum(counts) - counts.reshape(-1)).reshape(counts.shape)
     layout = even_line(length, p)
     target = bounds_of(layout, p)
@@ -169,7 +162,6 @@ def _of_dealt(node: Node, ranks: list[int], positions: bool) -> Array:
             if low < high:
                 yield k, int(low), int(high)
 
-    classes = _classes(block, [each.value for each in wanted])
     classes = [part + bounds[me] if positions else block[part] for part in classes]
     result = memory.empty((int(target[me + 1] - target[me]),), dtype)
     into = {

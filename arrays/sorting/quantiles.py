@@ -278,7 +278,7 @@ def _of_all(node: Node, what: str, q: np.ndarray, weak: bool, method: str, kind:
         low, high, _ = rule.ranks(total)
         return [*low.reshape(-1).tolist(), *high.reshape(-1).tolist()]
 
-    found, extras = _elements(here, values, ranks, nans, node.kind.size, _apart(q))
+    found, extras = elements_of(here, values, ranks, nans, node.kind.size, _apart(q))
     total = node.kind.size - int(extras.sum())
     if not found:
         return _result(_missing(shape, kind), shape, kind)
@@ -389,7 +389,18 @@ def _finely(here: World, total: int, quantiles: int) -> bool:
     return quantiles > PASSES or sample_size(total) * (1 + 1.3 * quantiles) > max(3 * ALL, 1.5 * total / here.nprocs)
 
 
-def _elements(
+def elements_cost(costs: Reported, values: Any, total: int, longest: int, ranks: int) -> None:
+    """Declare the cost of `elements_of` for so many ranks.
+
+    values : an array like this process's elements.  longest : how many elements the fullest process has.
+    """
+    if _finely(world(), total, ranks):
+        cuts_cost(costs, np.sort(values), total, longest, 2 * ranks)
+    else:
+        statistics_cost(costs, values, max(total, 1), ranks)
+
+
+def elements_of(
     here: World, values: np.ndarray, ranks: Callable[[np.ndarray, np.ndarray], list[int]], nans: int, total: int,
     quantiles: int,
 ) -> tuple[dict[int, Any], np.ndarray]:  # fmt: skip

@@ -280,7 +280,7 @@ def test_a_prediction_without_values_prices_every_family(name: str) -> None:
         glm.GLM(name).fit(X, proc.rng.uniform(0.5, 0.9, 40))
 
     found = bsp.predict(main, nprocs=4, machine=bsp.Machine(p=4), abstract=True)
-    assert found.supersteps >= 9
+    assert found.supersteps >= (6 if name == "gaussian" else 9)  # least squares take one iteration
 
 
 @pytest.mark.parametrize("link", family_of("binomial").links)
