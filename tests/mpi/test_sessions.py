@@ -119,7 +119,7 @@ def test_text_goes_where_standard_output_is_now(session: bsp.Session, monkeypatc
 def test_lines_that_have_arrived_are_shown_together(
     session: bsp.Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """In a notebook every flush is a message to the browser, where a line each would be slow."""
+    """Every flush is a message to the browser in a notebook, where a line each would be slow."""
     printed = tmp_path / "printed"
 
     class Shown(io.StringIO):
