@@ -135,7 +135,7 @@ def loadtxt(
 
     def opening(file: BinaryIO) -> Opening:
         found = opening_of(file, delimiter, False, kind, usecols, skiprows, marks)
-        ragged = usecols is not None and np.min(usecols) >= 0
+        ragged = usecols is not None and bool(np.all(np.asarray(usecols) >= 0))
         found = found._replace(fields=found.fields._replace(missing=NOT_A_NUMBER, ragged=ragged))
         return found if max_rows is None else shortened(file, found, max_rows)
 

@@ -146,7 +146,7 @@ def split(text: bytes, fields: Fields) -> tuple[list[bytes], list[int], BadLine 
             found = fields_of(line, delimiter)
         except ValueError as error:
             return flat, at, BadLine(index, str(error))
-        if len(found) != width and not (fields.ragged and len(found) > max(columns)):
+        if len(found) != width and not (fields.ragged and len(found) > max(columns, default=-1)):
             wrong = f"it has {len(found)} field{'s' * (len(found) != 1)}, the first line has {width}"
             return flat, at, BadLine(index, wrong)
         flat.extend(found if everything else [found[column] for column in columns])

@@ -199,6 +199,7 @@ def test_lines_may_lack_columns_that_are_not_read(tmp_path: Path) -> None:
     for nprocs in (1, 3):
         agrees(path, nprocs, usecols=(1, 0))
         agrees(path, nprocs, usecols=0, dtype=int)
+        agrees(path, nprocs, usecols=[])
         agrees(path, nprocs, usecols=(0, 1), converters={1: lambda text: -float(text)})
 
 
