@@ -7,6 +7,7 @@ number, or nested sequences of them; text is none of these.  Functions that writ
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import EllipsisType
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
@@ -50,6 +51,7 @@ Time: TypeAlias = datetime.date | datetime.timedelta
 ArrayLike: TypeAlias = SupportsArray | complex | Nested[SupportsArray | complex]
 Arrays: TypeAlias = Iterable[ArrayLike]  # several operands, or one array that is split along its first axis
 
+PathLike: TypeAlias = str | os.PathLike[str]
 Int: TypeAlias = int | np.integer[Any]
 ShapeLike: TypeAlias = Int | Sequence[Int]
 Axes: TypeAlias = int | tuple[int, ...] | None  # the axes of a reduction; None: all

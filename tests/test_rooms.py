@@ -59,7 +59,7 @@ arrays/indexing
 arrays/array
 arrays/gathering
 arrays/api
-arrays/procedures
+arrays/procedures  arrays/files/lines
 arrays/linalg  arrays/selection  arrays/files
 arrays/sorting  arrays/fft
 arrays/editing  arrays/comprehensions  arrays/random

@@ -41,7 +41,7 @@ if not COMPILED:
         text: Any, delimiter: int, decimal: int, places: Any, missing: tuple[bytes, ...], powers: bytes, out: Any,
         columns: int, /,
     ) -> tuple[int, int] | None:  # fmt: skip
-        """Return None: lines are read by pyarrow or by `files.fields`, which is the reference.
+        """Return None: lines are read by pyarrow or by `files.lines.fields`, which is the reference.
 
         In C: read the complete lines of a text, of plain numbers; return (rows, bytes) read, or None if it cannot.
 

@@ -1,4 +1,4 @@
-/* Numbers of lines of text, correctly rounded.  The reference is arrays/files/fields.py, whose rules decide what a number is;
+/* Numbers of lines of text, correctly rounded.  The reference is arrays/files/lines/fields.py, whose rules decide what a number is;
  * what these are not sure about is left to it.
  *
  * A number of up to 19 digits is w·10^q.  Where w and 10^|q| are doubles, one product or quotient rounds it.  Else w·5^q comes

@@ -6,13 +6,14 @@ processes call.  `agreed` runs each process's part and raises an error of one pr
 attributes of `TableRows`; `Columns` holds the columns that it reads, `Codes` numbers their texts.
 """
 
-from bsp.arrays.files.agreement import Held, PathLike, agreed, needed, replaced, same_everywhere, written_in_parts
+from bsp.arrays.files.agreement import Held, agreed, needed, replaced, same_everywhere, written_in_parts
 from bsp.arrays.files.columns import CHUNK_ROWS, Chunk, Codes, Columns
 from bsp.arrays.files.csv import TextRows
-from bsp.arrays.files.dialect import Dialect
-from bsp.arrays.files.fields import is_number
 from bsp.arrays.files.format import FORMATS, Choose, Format, Table, TableRows, register
 from bsp.arrays.files.formats import load, save, table_of
+from bsp.arrays.files.lines.dialect import Dialect
+from bsp.arrays.files.lines.fields import is_number
+from bsp.arrays.typing import PathLike
 
 __all__ = [
     "CHUNK_ROWS", "FORMATS", "Choose", "Chunk", "Codes", "Columns", "Dialect", "Format", "Held", "PathLike", "Table",

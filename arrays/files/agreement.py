@@ -30,8 +30,9 @@ from bsp.arrays.expressions.element_types import KINDS
 from bsp.arrays.expressions.graph import LEAF, Blocks, DType, Node
 from bsp.arrays.expressions.layout import Layout, Shape
 from bsp.arrays.expressions.merging import cut
+from bsp.arrays.files.lines.streams import CHANGED
+from bsp.arrays.typing import PathLike
 
-PathLike = str | os.PathLike[str]
 _KINDS: dict[str, type[Exception]] = {
     "format": FormatError, "missing": NoSuchFile, "system": FileError, "import": ImportError, "memory": MemoryError,
     "layout": LayoutError,
@@ -40,7 +41,6 @@ _KINDS: dict[str, type[Exception]] = {
 
 _BEGINNING = 80  # bytes of a file's name in that of the unfinished file beside it
 _SAMPLES, _SAMPLE = 16, 1 << 12  # parts of a file that are compared, and the bytes of each
-CHANGED = "it was written to while it was read; read it when it is complete"
 
 
 class SentError(NamedTuple):

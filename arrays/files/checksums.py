@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from bsp.arrays.errors import FormatError
 from bsp.arrays.execution.world import world
-from bsp.arrays.files.agreement import PathLike
+from bsp.arrays.typing import PathLike
 from bsp.declared import declares
 
 _POLYNOMIAL = 0xEDB88320  # CRC-32's, x^31 in the lowest bit (ISO 3309)

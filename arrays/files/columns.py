@@ -17,7 +17,7 @@ import numpy as np
 
 from bsp.arrays.compiled import COMPILED, numbers_of_lines, powers_of_five
 from bsp.arrays.files.arrow import numbers_in
-from bsp.arrays.files.fields import (
+from bsp.arrays.files.lines.fields import (
     MISSING,
     BadLine,
     Fields,

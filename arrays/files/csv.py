@@ -15,14 +15,15 @@ from bsp.arrays.execution.world import filled, world
 from bsp.arrays.expressions.element_types import ElementTypeError, element_type
 from bsp.arrays.expressions.graph import DType, Node, leaf
 from bsp.arrays.expressions.layout import ragged
-from bsp.arrays.files.agreement import PathLike, agreed, evaluated, path_of, same_everywhere, unchanged
+from bsp.arrays.files.agreement import agreed, evaluated, path_of, same_everywhere, unchanged
 from bsp.arrays.files.columns import Columns, columns_of, line_of, numbers_of
-from bsp.arrays.files.dialect import SAMPLE, Dialect, completed
-from bsp.arrays.files.fields import MISSING, NOT_A_NUMBER, BadLine, Converters, Fields, converted, is_number
 from bsp.arrays.files.format import Choose, register
-from bsp.arrays.files.lines import Chosen, Open, Opening, TextLines, lines_of, opening_of, shortened
+from bsp.arrays.files.lines.dialect import SAMPLE, Dialect, completed
+from bsp.arrays.files.lines.division import Open, TextLines, lines_of
+from bsp.arrays.files.lines.fields import MISSING, NOT_A_NUMBER, BadLine, Converters, Fields, converted, is_number
+from bsp.arrays.files.lines.opening import Chosen, Opening, opening_of, shortened
 from bsp.arrays.procedures.operands import in_layout
-from bsp.arrays.typing import DTypeLike
+from bsp.arrays.typing import DTypeLike, PathLike
 
 _OF_TEXT = "; usecols= leaves columns of text out, bsp.algorithms.glm.read_table reads them, too"
 _NAMED = {"\t": "tabs", " ": "blanks"}  # delimiters in notes

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from bsp.arrays.files.agreement import PathLike
 from bsp.arrays.files.columns import Columns
-from bsp.arrays.files.dialect import Dialect
+from bsp.arrays.files.lines.dialect import Dialect
+from bsp.arrays.typing import PathLike
 
 Function = Callable[..., Any]
 Choose = Callable[[tuple[str, ...]], tuple[str, ...]]  # maps the names of all columns to the names to read

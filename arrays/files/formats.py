@@ -10,11 +10,11 @@ from typing import Any
 from bsp.arrays import files
 from bsp.arrays.api.creation import Grid
 from bsp.arrays.files import format as registry
-from bsp.arrays.files.agreement import PathLike, path_of
+from bsp.arrays.files.agreement import path_of
 from bsp.arrays.files.format import FORMATS, OF_NUMPY, Format, Function, Table
-from bsp.arrays.files.lines import OPENERS
+from bsp.arrays.files.lines.division import OPENERS
 from bsp.arrays.files.npy import load_npy, save_npy
-from bsp.arrays.typing import ArrayLike
+from bsp.arrays.typing import ArrayLike, PathLike
 
 __all__ = ["FUNCTIONS", "OF_NUMPY", "load", "save", "table_of"]
 

@@ -18,7 +18,6 @@ from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import leaf
 from bsp.arrays.files.agreement import (
     Held,
-    PathLike,
     agreed,
     blocks_read,
     evaluated,
@@ -31,7 +30,7 @@ from bsp.arrays.files.agreement import (
     writers_of,
 )
 from bsp.arrays.files.format import register
-from bsp.arrays.typing import ArrayLike
+from bsp.arrays.typing import ArrayLike, PathLike
 
 _FILES = Held("HDF5", "biufc")
 

@@ -20,7 +20,6 @@ from bsp.arrays.expressions.graph import DType, leaf
 from bsp.arrays.expressions.layout import Layout, Shape
 from bsp.arrays.files.agreement import (
     Held,
-    PathLike,
     agreed,
     blocks_read,
     evaluated,
@@ -36,6 +35,7 @@ from bsp.arrays.files.agreement import (
 from bsp.arrays.files.checksums import CheckedFile, CheckedPiece, check, share
 from bsp.arrays.files.format import register
 from bsp.arrays.procedures.operands import in_layout, slabs
+from bsp.arrays.typing import PathLike
 
 FILES = Held(".npy")
 _RUN = 1 << 12  # bytes: blocks with shorter runs in the file are brought together into whole rows before writing

@@ -26,12 +26,12 @@ from bsp.arrays.array import Array
 from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import DType
 from bsp.arrays.expressions.layout import Shape
-from bsp.arrays.files.agreement import PathLike, agreed, evaluated, path_of, replaced, same_everywhere, write_at
+from bsp.arrays.files.agreement import agreed, evaluated, path_of, replaced, same_everywhere, write_at
 from bsp.arrays.files.checksums import CheckedFile, joined
 from bsp.arrays.files.format import register
 from bsp.arrays.files.npy import FILES, load_npy
 from bsp.arrays.procedures.operands import in_layout, slabs
-from bsp.arrays.typing import ArrayLike
+from bsp.arrays.typing import ArrayLike, PathLike
 from bsp.declared import declares
 
 _LOCAL, _CENTRAL, _END = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"

@@ -18,7 +18,6 @@ from bsp.arrays.expressions.graph import DType, leaf
 from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.files.agreement import (
     Held,
-    PathLike,
     agreed,
     blocks_read,
     evaluated,
@@ -31,11 +30,11 @@ from bsp.arrays.files.agreement import (
 )
 from bsp.arrays.files.arrow import numbers_in
 from bsp.arrays.files.columns import CHUNK_ROWS, Codes, Columns
-from bsp.arrays.files.dialect import Dialect
-from bsp.arrays.files.fields import MISSING
 from bsp.arrays.files.format import Choose, register
+from bsp.arrays.files.lines.dialect import Dialect
+from bsp.arrays.files.lines.fields import MISSING
 from bsp.arrays.procedures.operands import in_layout, slabs
-from bsp.arrays.typing import ArrayLike, DTypeLike
+from bsp.arrays.typing import ArrayLike, DTypeLike, PathLike
 from bsp.values.payload import cuts_of
 
 _FILES = Held("Parquet", "biuf", long=False)

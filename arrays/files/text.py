@@ -16,11 +16,11 @@ from bsp.arrays.api.creation import asarray
 from bsp.arrays.array import Array
 from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import Node
-from bsp.arrays.files.agreement import PathLike, evaluated, path_of, written_in_parts
+from bsp.arrays.files.agreement import evaluated, path_of, written_in_parts
 from bsp.arrays.files.format import register
 from bsp.arrays.files.npy import save_raw
 from bsp.arrays.procedures.operands import in_layout, slabs
-from bsp.arrays.typing import ArrayLike
+from bsp.arrays.typing import ArrayLike, PathLike
 from bsp.declared import declares
 
 # streams of these follow each other in one file, so each process compresses what it has

@@ -16,7 +16,6 @@ from bsp.arrays.expressions.graph import leaf
 from bsp.arrays.expressions.layout import Layout, dealt
 from bsp.arrays.files.agreement import (
     Held,
-    PathLike,
     agreed,
     blocks_read,
     evaluated,
@@ -27,7 +26,7 @@ from bsp.arrays.files.agreement import (
 )
 from bsp.arrays.files.format import register
 from bsp.arrays.procedures.operands import in_layout, slabs
-from bsp.arrays.typing import ArrayLike
+from bsp.arrays.typing import ArrayLike, PathLike
 
 _FILES = Held("Zarr", long=False)
 

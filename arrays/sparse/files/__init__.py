@@ -11,13 +11,13 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from bsp.arrays.files.agreement import PathLike
-from bsp.arrays.files.lines import OPENERS
+from bsp.arrays.files.lines.division import OPENERS
 from bsp.arrays.sparse.array import SparseArray
 from bsp.arrays.sparse.coo import CooArray
 from bsp.arrays.sparse.files.archives import read_npz, save_npz
 from bsp.arrays.sparse.files.lists import read_coordinates, read_edges
 from bsp.arrays.sparse.files.matrix_market import read_mtx, write_mtx
+from bsp.arrays.typing import PathLike
 
 __all__ = ["load", "read_coordinates", "read_edges", "read_mtx", "read_npz", "save_npz", "write_mtx"]
 

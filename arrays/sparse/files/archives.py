@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse
 
 from bsp.arrays.execution.world import world
-from bsp.arrays.files.agreement import Held, PathLike, agreed, path_of, same_everywhere
+from bsp.arrays.files.agreement import Held, agreed, path_of, same_everywhere
 from bsp.arrays.files.npy import header_of
 from bsp.arrays.files.npz import member_bytes, written_members
 from bsp.arrays.sparse.array import SparseArray, of_rows
@@ -21,6 +21,7 @@ from bsp.arrays.sparse.creation import columns_like, cut_by_weight, from_coo, li
 from bsp.arrays.sparse.files.tables import check_fits
 from bsp.arrays.sparse.indices import misfit
 from bsp.arrays.sparse.pattern import even
+from bsp.arrays.typing import PathLike
 
 _HELD = Held("sparse .npz")
 

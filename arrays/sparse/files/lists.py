@@ -9,13 +9,14 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from bsp.arrays.files.agreement import PathLike, agreed, unchanged
-from bsp.arrays.files.lines import BOM, Opening, lines_of, opening_of
+from bsp.arrays.files.agreement import agreed, unchanged
+from bsp.arrays.files.lines.division import lines_of
+from bsp.arrays.files.lines.opening import BOM, Opening, opening_of
 from bsp.arrays.sparse.array import SparseArray
 from bsp.arrays.sparse.coo import CooArray
 from bsp.arrays.sparse.creation import from_coo
 from bsp.arrays.sparse.files.tables import Place, check_fits, indices_of, table_of, table_of_parquet, without
-from bsp.arrays.typing import DTypeLike
+from bsp.arrays.typing import DTypeLike, PathLike
 
 _EXACT = 1 << 53  # indices from here on are not exact as floats
 

@@ -11,14 +11,16 @@ import numpy as np
 
 from bsp.arrays.errors import ArrayError, FormatError
 from bsp.arrays.execution.world import world
-from bsp.arrays.files.agreement import PathLike, agreed, path_of, same_everywhere, written_in_parts
-from bsp.arrays.files.fields import Fields
-from bsp.arrays.files.lines import Opening, TextLines, lines_of
+from bsp.arrays.files.agreement import agreed, path_of, same_everywhere, written_in_parts
+from bsp.arrays.files.lines.division import TextLines, lines_of
+from bsp.arrays.files.lines.fields import Fields
+from bsp.arrays.files.lines.opening import Opening
 from bsp.arrays.files.text import compressed
 from bsp.arrays.sparse.array import SparseArray
 from bsp.arrays.sparse.creation import from_coo
 from bsp.arrays.sparse.files.market_lines import Entries, entries_of
 from bsp.arrays.sparse.files.tables import check_fits, indices_of, pieces, table_of
+from bsp.arrays.typing import PathLike
 from bsp.declared import declares
 
 _FIELDS = {

@@ -11,11 +11,11 @@ import numpy as np
 
 from bsp.arrays.errors import PlanTooLarge
 from bsp.arrays.execution.world import world
-from bsp.arrays.files.agreement import PathLike
 from bsp.arrays.files.columns import line_of, numbers_of
-from bsp.arrays.files.fields import BadLine
-from bsp.arrays.files.lines import TextLines
+from bsp.arrays.files.lines.division import TextLines
+from bsp.arrays.files.lines.fields import BadLine
 from bsp.arrays.files.parquet import ParquetRows
+from bsp.arrays.typing import PathLike
 from bsp.cost.units import in_bytes
 
 _PIECE = 1 << 22  # bytes of text that are parsed at a time

@@ -39,13 +39,14 @@ from bsp.arrays.files import agreement, npz
 from bsp.arrays.files import columns as io_columns
 from bsp.arrays.files import format as registry
 from bsp.arrays.files import hdf5 as io_hdf5
-from bsp.arrays.files import lines as io_lines
 from bsp.arrays.files import npy as io_npy
 from bsp.arrays.files import parquet as io_parquet
 from bsp.arrays.files.checksums import joined
 from bsp.arrays.files.columns import columns_of, numbers_of
-from bsp.arrays.files.fields import MISSING, BadLine, Fields, exact
-from bsp.arrays.files.lines import Opening, TextLines
+from bsp.arrays.files.lines import division as io_lines
+from bsp.arrays.files.lines.division import TextLines
+from bsp.arrays.files.lines.fields import MISSING, BadLine, Fields, exact
+from bsp.arrays.files.lines.opening import Opening
 
 PROCESSES = [1, 2, 3, 5, 8]
 

@@ -21,8 +21,8 @@ from thinning import examples
 import bsp
 import bsp.arrays as ba
 from bsp.arrays.errors import FormatError
-from bsp.arrays.files import comments as io_comments
-from bsp.arrays.files import lines as io_lines
+from bsp.arrays.files.lines import comments as io_comments
+from bsp.arrays.files.lines import division as io_lines
 
 NUMBERS = ["0", "-1", "2.5", "1e3", "+7", "-0.0", "1e-320", "inf", "nan", "12345678901234567890", "0.1", ".5", "5."]
 

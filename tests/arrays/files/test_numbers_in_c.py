@@ -18,8 +18,9 @@ from thinning import examples
 
 from bsp.arrays.compiled import COMPILED, numbers_of_lines, powers_of_five
 from bsp.arrays.files import columns
-from bsp.arrays.files.fields import MISSING, BadLine, Fields, exact
-from bsp.arrays.files.lines import Opening, TextLines
+from bsp.arrays.files.lines.division import TextLines
+from bsp.arrays.files.lines.fields import MISSING, BadLine, Fields, exact
+from bsp.arrays.files.lines.opening import Opening
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="the package was installed without a C compiler")
 

@@ -28,7 +28,7 @@ from bsp.algorithms.glm.data.spelling import Spelling, kind_of, number_of
 from bsp.algorithms.glm.data.table import Table, read_table
 from bsp.arrays.compiled import COMPILED
 from bsp.arrays.files import columns as parsing
-from bsp.arrays.files import dialect, encoding
+from bsp.arrays.files.lines import dialect, division, encoding, streams
 
 PROCESSES = [1, 3, 17, 64]
 TOWNS = ["Köln; Süd", "Łódź, dolna", 'die "Stadt"', "東京, 都", "Bern", "🙂, ; 🙂"]
@@ -165,10 +165,9 @@ def test_text_that_cannot_be_read_is_refused_clearly(nprocs: int, tmp_path: Path
 
 def test_a_long_text_in_utf16_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The head, the pieces of a stream and the search for line ends are all shorter than the file, and than a line."""
-    from bsp.arrays.files import lines
-
-    monkeypatch.setattr(encoding, "_PIECE", 16)
-    monkeypatch.setattr(lines, "_HEAD", 1 << 9)
+    monkeypatch.setattr(encoding, "PIECE", 16)
+    monkeypatch.setattr(streams, "PIECE", 16)
+    monkeypatch.setattr(division, "_HEAD", 1 << 9)
     path = tmp_path / "people.csv"
     path.write_text(text_of(";", ",", "\n", rows=200), "utf-16", newline="")
     known = pandas.read_csv(path, sep=";", decimal=",", encoding="utf-16")

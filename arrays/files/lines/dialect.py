@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from bsp.arrays.files.fields import fields_of, is_blank
+from bsp.arrays.files.lines.fields import fields_of, is_blank
 
 SAMPLE = 1 << 16  # bytes from the beginning of a file that are looked at
 _OTHERS = (",", ";", "\t", "|")  # separators, beside that of the file's ending
@@ -25,7 +25,7 @@ class Dialect(NamedTuple):
 
     delimiter : between fields, one character; None: found from the first lines.
     decimal : the decimal mark, "." or ","; None: found from the first lines.
-    missing : texts that mark a missing value, besides `bsp.arrays.files.fields.MISSING`.
+    missing : texts that mark a missing value, besides `bsp.arrays.files.lines.fields.MISSING`.
     """
 
     delimiter: str | None = None

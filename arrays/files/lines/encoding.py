@@ -12,7 +12,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-_PIECE = 1 << 20  # bytes read at once
+from bsp.arrays.files.lines.streams import PIECE, converted
+
 _MARKS = (  # that of UTF-32 begins with that of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32-le", "<u4"), (codecs.BOM_UTF32_BE, "utf-32-be", ">u4"),
     (codecs.BOM_UTF16_LE, "utf-16-le", "<u2"), (codecs.BOM_UTF16_BE, "utf-16-be", ">u2"),
@@ -33,7 +34,7 @@ class Encoding(NamedTuple):
 
     def skip_line(self, file: BinaryIO) -> None:
         """Move a file to the end of the line that it is in."""
-        while part := file.read(_PIECE):
+        while part := file.read(PIECE):
             ends = self.newlines(part)
             if ends.size:
                 file.seek(int(ends[0]) - len(part), io.SEEK_CUR)
@@ -44,7 +45,7 @@ class Encoding(NamedTuple):
         try:
             return text.decode(self.name).encode()
         except UnicodeError:
-            raise ValueError(f"it is not {self.name.upper()}, as its first bytes say") from None
+            raise self._wrong() from None
 
     def size_of(self, text: bytes) -> int:
         """Return how many bytes some UTF-8 takes in this encoding."""
@@ -52,7 +53,18 @@ class Encoding(NamedTuple):
 
     def stream(self, inner: BinaryIO) -> BinaryIO:
         """Return a stream of UTF-8 from one in this encoding."""
-        return io.BufferedReader(_Recoded(inner, self), _PIECE)
+        decoder = codecs.getincrementaldecoder(self.name)()
+
+        def recoded(part: bytes) -> bytes:
+            try:
+                return decoder.decode(part, final=not part).encode()
+            except UnicodeError:
+                raise self._wrong() from None
+
+        return converted(inner, recoded)
+
+    def _wrong(self) -> ValueError:
+        return ValueError(f"it is not {self.name.upper()}, as its first bytes say")
 
 
 def encoding_of(beginning: bytes) -> Encoding | None:
@@ -61,32 +73,3 @@ def encoding_of(beginning: bytes) -> Encoding | None:
         if beginning.startswith(mark):
             return Encoding(name, np.dtype(unit))
     return None
-
-
-class _Recoded(io.RawIOBase):
-    """The UTF-8 of a stream in another encoding."""
-
-    def __init__(self, inner: BinaryIO, encoding: Encoding) -> None:
-        self.inner, self.encoding = inner, encoding
-        self.decoder = codecs.getincrementaldecoder(encoding.name)()
-        self.ready = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        ended = False
-        while not self.ready and not ended:
-            part = self.inner.read(_PIECE)
-            ended = not part
-            try:
-                self.ready = self.decoder.decode(part, final=ended).encode()
-            except UnicodeError:
-                raise ValueError(f"it is not {self.encoding.name.upper()}, as its first bytes say") from None
-        count = min(len(buffer), len(self.ready))
-        buffer[:count], self.ready = self.ready[:count], self.ready[count:]
-        return count
-
-    def close(self) -> None:
-        self.inner.close()
-        super().close()

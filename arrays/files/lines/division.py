@@ -15,42 +15,23 @@ import io
 import lzma
 import os
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from typing import Any, BinaryIO, NamedTuple, cast
-
-import numpy as np
+from typing import Any, BinaryIO, NamedTuple
 
 from bsp.arrays.execution.world import world
-from bsp.arrays.files.agreement import CHANGED, PathLike
-from bsp.arrays.files.comments import uncommented, without
-from bsp.arrays.files.encoding import Encoding, encoding_of
-from bsp.arrays.files.fields import Fields, fields_of, is_blank, is_missing, is_number
+from bsp.arrays.files.lines.comments import uncommented
+from bsp.arrays.files.lines.encoding import Encoding, encoding_of
+from bsp.arrays.files.lines.fields import Fields
+from bsp.arrays.files.lines.opening import Opening
+from bsp.arrays.files.lines.streams import span
+from bsp.arrays.typing import PathLike
 from bsp.values.payload import cuts_of
 
-Chosen = int | str | Sequence[int | str] | None
+Open = Callable[[BinaryIO], Opening]
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}  # by lower case
-BOM = b"\xef\xbb\xbf"
 _HEAD = 1 << 22  # bytes of a text that is not UTF-8 in which its data must begin, and end if not all are read
-
-
-class Opening(NamedTuple):
-    """The beginning of a text file: its fields, the number of bytes and lines before its data, and what they are.
-
-    head : the bytes before the data, of formats whose data are described there; else empty.
-    named : whether the line before the data has names of columns.
-    comments : how comments among the data are marked.
-    end : the number of bytes before what follows the data; None: nothing does.
-    """
-
-    fields: Fields
-    start: int
-    lines: int
-    head: bytes = b""
-    named: bool = False
-    comments: tuple[str, ...] = ()
-    end: int | None = None
 
 
 class TextLines(NamedTuple):
@@ -72,75 +53,6 @@ class TextLines(NamedTuple):
             return b"".join(iter(lambda: stream.read(-1), b""))
 
 
-Open = Callable[[BinaryIO], Opening]
-
-
-def opening_of(
-    file: BinaryIO, delimiter: str | None, header: bool | str, dtype: Any, usecols: Chosen, skiprows: int,
-    comments: tuple[str, ...] = (),
-) -> Opening:  # fmt: skip
-    """Read the first lines; return the number of fields, their names, and where the data begin."""
-    start = lines = 0
-    while True:
-        line = file.readline()
-        if not line:
-            raise ValueError("it has no data: " + (f"{lines} lines" if lines else "it is empty"))
-        text = line.removeprefix(BOM) if not lines else line
-        bare = without(text, comments)
-        if lines >= skiprows and not is_blank(bare, delimiter):
-            break
-        start, lines = start + len(line), lines + 1
-    start += len(line) - len(text)
-    try:
-        first = fields_of(bare.rstrip(b"\r\n"), delimiter)
-    except ValueError as wrong:
-        raise ValueError(f"line {lines + 1}: {wrong}") from None
-    if b"\0" in text:
-        raise ValueError(
-            f"line {lines + 1} has NUL characters: if it is UTF-16 without a byte-order mark, convert it, as with iconv"
-        )
-    wanted: Sequence[int | str] | None = [usecols] if isinstance(usecols, (int, np.integer, str)) else usecols
-    by_name = wanted is not None and any(isinstance(each, str) for each in wanted)
-    if header == "auto" and not by_name:
-        used = [first[each] for each in _places(wanted, len(first), ())]
-        header = not any(map(is_number, used)) and any(not is_missing(each) for each in used)
-    if by_name and header is False:
-        raise ValueError(f"usecols={usecols!r} names columns, but header=False: the file has no names")
-    names = tuple(each.strip().decode("utf-8", "replace") for each in first) if header else ()
-    columns = _places(wanted, len(first), names)
-    if header:
-        start, lines = start + len(text), lines + 1
-    fields = Fields(delimiter, len(first), columns, names or tuple(f"c{k}" for k in range(len(first))), dtype)
-    return Opening(fields, start, lines, named=bool(names), comments=comments)
-
-
-def shortened(file: BinaryIO, opening: Opening, rows: int) -> Opening:
-    """Return the opening of a file of which only the first rows are read."""
-    file.seek(opening.start)
-    while rows > 0 and (line := file.readline()):
-        rows -= not is_blank(without(line, opening.comments), opening.fields.delimiter)
-    return opening._replace(end=file.tell())
-
-
-def _places(wanted: Sequence[int | str] | None, width: int, names: tuple[str, ...]) -> tuple[int, ...]:
-    """Return the numbers of the wanted columns."""
-    found = []
-    for each in range(width) if wanted is None else wanted:
-        if isinstance(each, str):
-            if each not in names:
-                raise ValueError(f"usecols: there is no column {each!r}; there are {', '.join(names)}")
-            places = [place for place, name in enumerate(names) if name == each]
-            if len(places) > 1:
-                numbered = ", ".join(map(str, places))
-                raise ValueError(f"usecols: {len(places)} columns are named {each!r}: choose by number, {numbered}")
-            found += places
-        elif -width <= each < width:
-            found.append(int(each) % width)
-        else:
-            raise ValueError(f"usecols: there is no column {each}; there are {width}")
-    return tuple(found)
-
-
 def lines_of(path: PathLike, opening: Open) -> Callable[[], TextLines]:
     """Return a function that returns this process's lines of a file, or raises the error of reading them.  Collective.
 
@@ -159,29 +71,6 @@ def lines_of(path: PathLike, opening: Open) -> Callable[[], TextLines]:
         return dealt
 
     return found
-
-
-class _Span(io.RawIOBase):
-    """A range of bytes of a file, to be read in pieces."""
-
-    def __init__(self, path: PathLike, first: int, end: int) -> None:
-        self.file, self.left = open(path, "rb", buffering=0), end - first  # noqa: SIM115 - close() closes it
-        self.file.seek(first)
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        wanted = self.left if size < 0 else min(size, self.left)
-        found = self.file.read(wanted)
-        if wanted and not found:
-            raise ValueError(CHANGED)
-        self.left -= len(found)
-        return found
-
-    def close(self) -> None:
-        self.file.close()
-        super().close()
 
 
 def _own_lines(path: PathLike, opening: Open) -> TextLines:
@@ -205,9 +94,8 @@ def _own_lines(path: PathLike, opening: Open) -> TextLines:
             ends.append(min(file.tell(), last))
     if here.pid == here.nprocs - 1:
         ends[1] = last  # with the bytes of a unit that is cut off, which are an error
-    span = partial(_Span, path, *ends)
-    stream = span if coded is None else lambda: coded.stream(cast(BinaryIO, span()))
-    stream = cast(Callable[[], BinaryIO], stream)
+    own = partial(span, path, *ends)
+    stream = own if coded is None else lambda: coded.stream(own())
     return TextLines(opened, uncommented(stream, opened.comments), partial(_lines_before, path, ends[0], coded), size)
 
 
