@@ -15,16 +15,18 @@ from bsp.arrays.sparse.array import SparseArray
 from bsp.arrays.sparse.coo import CooArray, as_coo
 from bsp.arrays.sparse.creation import diags, eye, from_coo, from_local, from_scipy, of_function, random
 from bsp.arrays.sparse.files import load, read_coordinates, read_edges, read_mtx, read_npz, save_npz, write_mtx
-from bsp.arrays.sparse.joining import hstack, kron, vstack
+from bsp.arrays.sparse.joining import block_array, block_diag, hstack, kron, kronsum, vstack
 from bsp.arrays.sparse.local import LocalOperator
 from bsp.arrays.sparse.model import model
 from bsp.arrays.sparse.multiply import matmul
 from bsp.arrays.sparse.pattern import Pattern
+from bsp.arrays.sparse.selection import tril, triu
 
 __all__ = [
-    "CooArray", "LocalOperator", "Pattern", "SparseArray", "as_coo", "diags", "eye", "from_coo", "from_local",
-    "from_scipy", "hstack", "kron", "load", "matmul", "model", "of_function", "random", "read_coordinates",
-    "read_edges", "read_mtx", "read_npz", "save_npz", "vstack", "write_mtx",
+    "CooArray", "LocalOperator", "Pattern", "SparseArray", "as_coo", "block_array", "block_diag", "diags", "eye",
+    "from_coo", "from_local", "from_scipy", "hstack", "kron", "kronsum", "load", "matmul", "model", "of_function",
+    "random", "read_coordinates", "read_edges", "read_mtx", "read_npz", "save_npz", "tril", "triu", "vstack",
+    "write_mtx",
 ]  # fmt: skip
 
 

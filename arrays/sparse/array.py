@@ -20,7 +20,7 @@ from bsp.arrays.errors import ArrayError
 from bsp.arrays.execution import memory
 from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import Node
-from bsp.arrays.expressions.layout import Shape
+from bsp.arrays.expressions.layout import Layout, Shape
 from bsp.arrays.procedures import made_of
 from bsp.arrays.sparse import operations as do
 from bsp.arrays.sparse.base import ScipyMatrix, SparseBase
@@ -104,6 +104,21 @@ class SparseArray(SparseBase):
     def _own(self) -> Any:
         self._pattern.has_places()
         return super()._own()
+
+    @property
+    def _dealt(self) -> Layout:
+        return self._pattern.outline.lines["entries"]
+
+    def _coordinates(self) -> tuple[np.ndarray, ...]:
+        return self.triples()[:2]
+
+    def _chosen(self, which: np.ndarray) -> Self:
+        pattern, outline = self.pattern, self._pattern.outline
+        ends = np.concatenate([[0], np.cumsum(which)])[pattern.indptr]
+        shape = (pattern.rows, outline.shape[1])
+        own = scipy.sparse.csr_array((self._own()[which], pattern.indices[which], ends), shape=shape)
+        found = of_rows(own, outline.rows, outline.columns)
+        return found.T if self._flipped else found  # type: ignore[return-value]
 
     def compute(self) -> scipy.sparse.csr_array:
         """Return the whole matrix as scipy's CSR array on every process.  Collective.  Cost: h = 2 nnz + n words."""
@@ -265,16 +280,20 @@ class SparseArray(SparseBase):
         wide = entries.shape[1] if entries.ndim == 2 else None
         return wrap(do.applied(work, self._pattern, [entries._node], entries.dtype, wide))
 
-    def diagonal(self) -> Array:
-        """Return the elements of the main diagonal, as a dense vector.  Lazy."""
-        pattern = self._pattern
-        length = min(pattern.outline.shape)
-        found = wrap(do.applied(do.DIAGONAL, pattern, [self._entries], self.dtype))
-        return found[:length]
+    def diagonal(self, k: int = 0) -> Array:
+        """Return the elements of a diagonal, as a dense vector.  Lazy.
 
-    def trace(self) -> Array:
-        """Return the sum of the main diagonal.  Lazy."""
-        return self.diagonal().sum()
+        k : which: 0 is the main one, those above it have positive numbers, those below negative ones.
+        """
+        above = -k if self._flipped else k
+        rows, columns = self._pattern.outline.shape
+        found = wrap(do.applied(do.diagonal(above), self._pattern, [self._entries], self.dtype))
+        first = min(max(-above, 0), rows)
+        return found[first : max(min(rows, columns - above), first)]
+
+    def trace(self, offset: int = 0) -> Array:
+        """Return the sum of a diagonal.  Lazy."""
+        return self.diagonal(offset).sum()
 
     # ------------------------------------------------------------------------------ indexing
 

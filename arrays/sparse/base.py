@@ -20,9 +20,10 @@ from bsp.arrays.build import reduced_axes
 from bsp.arrays.errors import ArrayError
 from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import DType, Node
-from bsp.arrays.expressions.layout import Shape
+from bsp.arrays.expressions.layout import Layout, Shape
 from bsp.arrays.planning.plan import Explanation
-from bsp.arrays.procedures import computed
+from bsp.arrays.procedures import computed, made_of
+from bsp.arrays.procedures.operands import in_layout
 from bsp.arrays.sparse.indices import check_dtype
 from bsp.arrays.sparse.pattern import read_only
 from bsp.arrays.sparse.semirings import Semiring
@@ -36,6 +37,7 @@ _KEEP_ZERO = frozenset((
     "isnan", "isinf", "fabs",
 ))  # fmt: skip
 _OPERATORS = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "matmul": "matmul"}
+_COMPARED = {"maximum": np.greater, "minimum": np.less}  # with 0, numbers for which the result of a zero is none
 
 
 def _not_compared(sign: str, a: object, b: object) -> TypeError:
@@ -81,10 +83,24 @@ class SparseBase:
         """Return the array as a `SparseArray`, which has two axes, stored by rows.  Collective."""
         raise NotImplementedError
 
+    @property
+    def _dealt(self) -> Layout:
+        """The layout of the vector of entries."""
+        raise NotImplementedError
+
+    def _coordinates(self) -> tuple[np.ndarray, ...]:
+        """Return the coordinates of this process's entries, a vector for each axis."""
+        raise NotImplementedError
+
+    def _chosen(self, which: np.ndarray) -> Self:
+        """Return the array without those of this process's entries where a mask is False.  Collective."""
+        raise NotImplementedError
+
     def _own(self) -> Any:
-        """Return the values of this process's entries.  Collective if they are lazy."""
+        """Return the values of this process's entries.  Collective if they are lazy, or dealt in another way."""
         (node,) = computed(self._entries)
-        return read_only(node.value[(world().pid if world().nprocs > 1 else 0,)])
+        self._entries = in_layout(node, self._dealt)
+        return read_only(self._entries.value[(world().pid if world().nprocs > 1 else 0,)])
 
     def _at_entries(self, x: Array) -> Array:
         """Return the elements of a dense array, which broadcasts to this shape, at the places of the entries.  Lazy."""
@@ -176,6 +192,30 @@ class SparseBase:
             raise ArrayError(f"with_entries: {node.kind.shape} values for {self._entries.kind.shape} places")
         return self._holding(node)
 
+    def kept(self, which: ArrayLike) -> Self:
+        """Return the array without the entries where a mask is False.  Computed at once; collective.
+
+        which : a truth value for each of `entries`: `A.kept(abs(A.entries) > 1e-12)` drops what is small.
+        Raises ArrayError for a mask of another shape or type.
+        Cost: that of the mask; then nothing moves but counts: 4p words, S = 1.
+        """
+        mask = asarray(which)
+        if mask.shape != (self.nnz,) or mask.dtype != bool:
+            raise ArrayError(f"kept: a mask of {mask.dtype} and shape {mask.shape} for {self.nnz} entries")
+        computed(self._entries, mask._node)
+        return self._chosen(self._holding(mask._node)._own())
+
+    def nonzero(self) -> tuple[Array, ...]:
+        """Return the coordinates of the entries that are not zero: for each axis a vector, dealt as the entries are.
+
+        Computed at once; collective.
+        """
+        found = self.kept(self.entries != 0)
+        at, own = (world().pid if world().nprocs > 1 else 0,), found._coordinates()
+        return tuple(
+            made_of((found.nnz,), np.dtype(np.int64), found._dealt, {at: each.astype(np.int64)}) for each in own
+        )
+
     def copy(self) -> Self:
         """Return the array, which nothing can change."""
         return self
@@ -203,6 +243,18 @@ class SparseBase:
         if self.dtype.kind != "c":
             return self
         return self._mapped(lambda entries: np.conjugate(entries))  # type: ignore[arg-type,return-value]
+
+    conjugate = conj
+
+    @property
+    def real(self) -> Self:
+        """The real parts.  Lazy."""
+        return self._mapped(lambda entries: entries.real) if self.dtype.kind == "c" else self
+
+    @property
+    def imag(self) -> Self:
+        """The imaginary parts; of real numbers zeros, which are stored.  Lazy."""
+        return self._mapped(lambda entries: entries.imag)
 
     def power(self, n: float) -> Self:
         """Return the array with each entry to a power above 0.  Lazy."""
@@ -253,6 +305,30 @@ class SparseBase:
             raise ArrayError(f"sparse {sign} a number other than 0 would fill the array: todense() first")
         return call(self.todense(), x)
 
+    def maximum(self, other: SparseBase | ScipyMatrix | float) -> Any:
+        """Return the larger of each pair of elements, zeros included.
+
+        other : a sparse array of the same shape, with which it is computed at once, or a number up to 0: lazy.
+        """
+        return self._larger_or_smaller(np.maximum, other)
+
+    def minimum(self, other: SparseBase | ScipyMatrix | float) -> Any:
+        """Return the smaller of each pair of elements, zeros included.
+
+        other : a sparse array of the same shape, with which it is computed at once, or a number from 0 up: lazy.
+        """
+        return self._larger_or_smaller(np.minimum, other)
+
+    def _larger_or_smaller(self, ufunc: np.ufunc, other: Any) -> Any:
+        name = ufunc.__name__
+        if isinstance(other, SparseBase) or scipy.sparse.issparse(other):
+            return self._with_sparse(other, lambda a, b: getattr(a, name)(b), name)
+        if not isinstance(other, (float, int, np.number)) or isinstance(other, np.complexfloating):
+            raise ArrayError(f"{name} of a sparse array and {type(other).__name__}: todense() first")
+        if other != 0 and not _COMPARED[name](0, other):
+            raise ArrayError(f"{name} of a sparse array and {other} would fill it: todense() first")
+        return self._mapped(lambda entries: ufunc(entries, other))
+
     def __eq__(self, other: object) -> bool:
         """Raise TypeError, as `<` does: the elements that are equal would fill the array."""
         raise _not_compared("==", self, other)
@@ -277,6 +353,9 @@ class SparseBase:
             return NotImplemented
         if len(inputs) == 1 and ufunc.__name__ in _KEEP_ZERO:
             return self._mapped(lambda entries: ufunc(entries))
+        if ufunc.__name__ in _COMPARED:
+            own, other = inputs if isinstance(inputs[0], SparseBase) else inputs[::-1]
+            return own._larger_or_smaller(ufunc, other)
         name = _OPERATORS.get(ufunc.__name__)
         if name is None:
             raise ArrayError(f"{ufunc.__name__} of a sparse array would fill it or is not known: todense() first")

@@ -33,13 +33,13 @@ from bsp.arrays.build import normal_axes
 from bsp.arrays.errors import ArrayError, PlanTooLarge
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.expressions.graph import Node
-from bsp.arrays.expressions.layout import Shape
+from bsp.arrays.expressions.layout import Layout, Shape
 from bsp.arrays.sparse import operations as do
 from bsp.arrays.sparse.array import SparseArray
 from bsp.arrays.sparse.base import ScipyMatrix, SparseBase
 from bsp.arrays.sparse.creation import from_coo
 from bsp.arrays.sparse.indices import check_dtype, checked_indices, given_values, length_for, positions_of
-from bsp.arrays.sparse.pattern import even
+from bsp.arrays.sparse.pattern import even, line
 from bsp.arrays.sparse.places import PlacedEntries, Places, checked_shape, dealt, placed, raveled, unraveled
 from bsp.arrays.sparse.semirings import Semiring
 from bsp.cost.units import in_bytes
@@ -90,6 +90,17 @@ class CooArray(SparseBase):
 
     def _holding(self, node: Node) -> Self:
         return type(self)(self._places, node, self._axes)
+
+    @property
+    def _dealt(self) -> Layout:
+        return line(self._places.entries)
+
+    def _coordinates(self) -> tuple[np.ndarray, ...]:
+        return self.coords
+
+    def _chosen(self, which: np.ndarray) -> Self:
+        own = PlacedEntries(self._places.positions[which], self._own()[which])
+        return type(self)(*_unwrapped(placed(world(), self._places.shape, own)), self._axes)
 
     # ---------------------------------------------------------------------------------- forms
 
@@ -211,11 +222,11 @@ class CooArray(SparseBase):
             raise ArrayError(f"sparse {sign} sparse: shapes {self.shape} and {second.shape} are not the same")
         base = self if self.nnz >= second.nnz else second  # which stays where it is
         places, here = base._places, world()
-        line = (1, max(prod(places.shape), 1))
+        whole = (1, max(prod(places.shape), 1))
 
         def row(own: PlacedEntries) -> Any:
             ends = np.array([0, len(own.positions)])
-            return scipy.sparse.csr_array((own.values, own.positions, ends), shape=line, copy=False)
+            return scipy.sparse.csr_array((own.values, own.positions, ends), shape=whole, copy=False)
 
         found = call(row(self._beside(here, base)), row(second._beside(here, base))).tocsr()
         found.sort_indices()

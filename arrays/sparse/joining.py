@@ -1,4 +1,4 @@
-"""Sparse arrays of others: side by side, one below the other, and Kronecker products."""
+"""Sparse arrays of others: side by side, one below the other, as blocks, and Kronecker products and sums."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import scipy.sparse
 
 from bsp.arrays.errors import ArrayError
 from bsp.arrays.sparse.array import ScipyMatrix, SparseArray, of_rows
-from bsp.arrays.sparse.creation import as_sparse, columns_like, from_coo, redealt
+from bsp.arrays.sparse.creation import as_sparse, columns_like, eye, from_coo, redealt
 from bsp.arrays.typing import ArrayLike
 
 
@@ -41,11 +41,50 @@ def vstack(arrays: Sequence[SparseArray | ScipyMatrix | ArrayLike]) -> SparseArr
     _fitting(blocks, 1, "vstack")
     if all(each._flipped for each in blocks):
         return hstack([each.T for each in blocks]).T
-    below = np.concatenate([[0], np.cumsum([each.shape[0] for each in blocks])])
-    triples = [each.triples() for each in blocks]
-    rows = np.concatenate([each[0] + first for each, first in zip(triples, below, strict=False)])
-    columns, values = (np.concatenate([each[k] for each in triples]) for k in (1, 2))
-    return from_coo(rows, columns, values, (int(below[-1]), blocks[0].shape[1]))
+    return _placed([[each] for each in blocks])
+
+
+def block_array(blocks: Sequence[Sequence[SparseArray | ScipyMatrix | ArrayLike | None]]) -> SparseArray:
+    """Return the sparse array of blocks, in rows of blocks; None is a block without entries.  Collective.
+
+    Raises ArrayError where blocks do not fit, or a row or column of blocks has only None.
+    Cost: that of `from_coo`, for the rows are dealt anew.
+    """
+    found = [[None if each is None else as_sparse(each) for each in row] for row in blocks]
+    if not found or len({len(row) for row in found}) > 1:
+        raise ArrayError(f"block_array: rows of {', '.join(str(len(row)) for row in found) or 'no'} blocks")
+    return _placed(found)
+
+
+def block_diag(arrays: Sequence[SparseArray | ScipyMatrix | ArrayLike]) -> SparseArray:
+    """Return the sparse array whose diagonal blocks are some arrays, and which is zero elsewhere.  Collective.
+
+    Cost: that of `from_coo`, for the rows are dealt anew.
+    """
+    blocks = [as_sparse(each) for each in arrays]
+    if not blocks:
+        raise ArrayError("block_diag of no arrays")
+    return _placed([[each if at == k else None for at in range(len(blocks))] for k, each in enumerate(blocks)])
+
+
+def _placed(blocks: Sequence[Sequence[SparseArray | None]]) -> SparseArray:
+    """Return the array of rows of blocks, None where there are no entries."""
+    turned = list(zip(*blocks, strict=True))
+    ends = []  # of the rows of blocks, then of the columns
+    for axis, lines in enumerate((blocks, turned)):
+        lengths = [{each.shape[axis] for each in line if each is not None} for line in lines]
+        for number, found in enumerate(lengths):
+            if len(found) != 1:
+                what = f"{'row' if axis == 0 else 'column'} {number} of blocks"
+                raise ArrayError(f"{what} has lengths {sorted(found)}" if found else f"{what} has only None")
+        ends.append(np.concatenate([[0], np.cumsum([length for (length,) in lengths])]))
+    parts = [
+        (rows + below, columns + right, values)
+        for line, below in zip(blocks, ends[0], strict=False) for each, right in zip(line, ends[1], strict=False)
+        if each is not None for rows, columns, values in [each.triples()]
+    ]  # fmt: skip
+    rows, columns, values = (np.concatenate([each[k] for each in parts]) for k in range(3))
+    return from_coo(rows, columns, values, (int(ends[0][-1]), int(ends[1][-1])))
 
 
 def _fitting(blocks: Sequence[SparseArray], axis: int, call: str) -> None:
@@ -68,3 +107,16 @@ def kron(a: SparseArray | ScipyMatrix | ArrayLike, b: SparseArray | ScipyMatrix 
     own = scipy.sparse.kron(first.local(), second.compute(), format="csr")
     own = own.astype(np.result_type(first.dtype, second.dtype), copy=False)  # scipy's without entries is float64
     return of_rows(own, rows, columns_like(rows, (rows[-1], first.shape[1] * second.shape[1])))
+
+
+def kronsum(a: SparseArray | ScipyMatrix | ArrayLike, b: SparseArray | ScipyMatrix | ArrayLike) -> SparseArray:
+    """Return the Kronecker sum of two square matrices, kron(I, a) + kron(b, I), as scipy.sparse.  Collective.
+
+    Cost: that of `kron` of each with an identity, and of a sum.
+    """
+    first, second = as_sparse(a), as_sparse(b)
+    if first.shape[0] != first.shape[1] or second.shape[0] != second.shape[1]:
+        raise ArrayError(f"kronsum: shapes {first.shape} and {second.shape}; both have to be square")
+    ones = [eye(each.shape[0], dtype=np.result_type(first.dtype, second.dtype)) for each in (first, second)]
+    found: SparseArray = kron(ones[1], first) + kron(second, ones[0])
+    return found

@@ -13,6 +13,7 @@ operations move nothing.  The exchanges are ordinary fetches of the plan, so the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -341,14 +342,19 @@ AT_ENTRIES = SparseWork(
 )
 
 
-def _diagonal(pattern: Pattern, entries: Any) -> Any:
-    found = np.zeros(pattern.rows, entries.dtype)
-    on = pattern.indices == pattern.row_of + pattern.outline.rows[pattern.pid]
-    found[pattern.row_of[on]] = entries[on]
-    return found
+@cache
+def diagonal(k: int) -> SparseWork:
+    """Return the operation that gives each row its element on the k-th diagonal, 0 where there is none."""
+
+    def on_diagonal(pattern: Pattern, entries: Any) -> Any:
+        found = np.zeros(pattern.rows, entries.dtype)
+        on = pattern.indices == pattern.row_of + (pattern.outline.rows[pattern.pid] + k)
+        found[pattern.row_of[on]] = entries[on]
+        return found
+
+    return SparseWork("diagonal", ("entries",), "rows", "local", on_diagonal)
 
 
-DIAGONAL = SparseWork("diagonal", ("entries",), "rows", "local", _diagonal)
 _combinations: dict[tuple[str, np.ufunc, Any], SparseWork] = {}
 
 
