@@ -19,16 +19,19 @@ def forecast(
 ) -> int:
     """Predict each job in a process of its own; print a table, or JSON.  A trace and a report are of the last one.
 
-    Return 0, or the status of the first job that fails, which ends the series.
+    Return 0, or the status of the first job that fails, which ends the series: what came before it is printed.
     """
     records: list[dict[str, Any]] = []
+    status = 0
     with tempfile.TemporaryDirectory(prefix="bsprun-") as folder:
         for job in jobs:
             job.trace = os.path.join(folder, "record")
             status = start(job)
             if status:
-                return status
+                break
             records.append(_record(job))
+    if not records:
+        return status
     last = records[-1]
     if as_json:
         found = {"format": "bsp-sweep", "version": 1, "predictions": records} if sweep else last
@@ -37,10 +40,10 @@ def forecast(
         from bsp.cost.report.tables import prediction_text, sweep_text
 
         print(sweep_text(records) if sweep else prediction_text(last))
-    if len(records) > 1 and (trace or report):
+    if (len(records) > 1 or status) and (trace or report):
         print(f"bsprun: the record is that of {last['processes']} processes, the last of the sweep", file=sys.stderr)
     _write(last, trace, trace_format, report)
-    return 0
+    return status
 
 
 def deliver(job: Launch, trace: str | None, trace_format: str, report: str | None) -> None:

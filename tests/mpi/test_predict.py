@@ -277,6 +277,16 @@ def test_a_sweep_is_a_curve_as_text_and_as_json(tmp_path: Path) -> None:
         jsonschema.validate(record, SCHEMA)
 
 
+def test_what_a_sweep_has_predicted_before_it_fails_is_printed(tmp_path: Path) -> None:
+    path = script(tmp_path, "import bsp\nproc = bsp.process()\nproc.sync()\nassert proc.nprocs < 3, 'too many'\n")
+    done = ran(*BSPRUN, "--predict", "--abstract", "--sweep", "1,2,3,4", path)
+    assert done.returncode == 1
+    assert [line.split()[0] for line in done.stdout.splitlines() if line.split()[0].isdecimal()] == ["1", "2"]
+    assert "raised AssertionError: too many" in done.stderr
+    done = ran(*BSPRUN, "--predict", "--abstract", "--sweep", "3,4", path)
+    assert (done.returncode, done.stdout) == (1, "")
+
+
 def test_the_record_of_a_sweep_is_that_of_its_last_number_of_processes(tmp_path: Path) -> None:
     path, out = script(tmp_path, "import bsp\nbsp.process().sync()\n"), tmp_path / "t.json"
     done = ran(*BSPRUN, "--predict", "--abstract", "--sweep", "1,3,2", "--trace", out, path)
