@@ -95,7 +95,7 @@ def _ask(file: JobFile, reached: dict[int, tuple[int, Address]], network: str | 
         while len(found) < len(reached) and time.monotonic() < until:
             for number in reached.keys() - found.keys():
                 mesh.send(number, Inquiry(1, "bsprun", {}, mesh.address))
-            mesh.socket.poll(round(1000 * _REPEAT))
+            mesh.wait(_REPEAT)
             for sender, message in mesh.take():
                 if isinstance(message, Answered) and sender in reached:
                     told: dict[str, Any] = message.said

@@ -197,7 +197,8 @@ class Crew:
         self._environment: dict[str, str] = {}
         self._events: list[Event] = []
         self._poller = zmq.Poller()
-        self._poller.register(self._mesh.socket, zmq.POLLIN)
+        for source in self._mesh.sources:
+            self._poller.register(source, zmq.POLLIN)
         self._pipes: dict[int, HostLink] = {}
 
     # ------------------------------------------------------------------------------ keepers

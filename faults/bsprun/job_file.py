@@ -93,7 +93,7 @@ class JobFile:
         if self.runs():
             return False
         sockets = Path("/proc/net/unix").read_text()
-        return not any(address[1].removeprefix("ipc://") in sockets for _, _, address in self.keepers)
+        return not any(address[1] in sockets for _, _, address in self.keepers)
 
 
 def fresh_name(program: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""bsprun's standard output, standard error and live view, written by a background thread in their order."""
+"""bsprun's standard output, standard error and live view, written in their order; what has to wait, by a thread."""
 
 from __future__ import annotations
 
@@ -27,14 +27,19 @@ class Output:
         self._told = False
 
     def print(self, data: bytes) -> None:
-        """Queue text for standard output."""
+        """Write text to standard output: at once if nothing has to be waited for, else in its turn."""
+        if self._view is None and self._aside.idle:
+            done = _write_now(data)
+            self.written += done
+            data = data[done:]
 
         def write() -> None:
             self._write(1, data)
             self.written += len(data)
             os.eventfd_write(self.bell, 1)
 
-        self._aside.do(write)
+        if data:
+            self._aside.do(write)
 
     def quiet(self) -> None:
         """Make the bell unreadable again."""
@@ -87,3 +92,10 @@ class Output:
             self._told = True
             text = f"bsprun: warning: standard output: {wrong.strerror}; the job goes on, its text waits for room\n"
             self._write(2, text.encode())
+
+
+def _write_now(data: bytes) -> int:
+    """Write text to standard output if it takes it without waiting, as pipes do; return how many bytes it took."""
+    with contextlib.suppress(OSError):  # it has to wait, or cannot say whether, or nobody reads: see `_write`
+        return os.pwritev(1, [data], -1, os.RWF_NOWAIT)
+    return 0

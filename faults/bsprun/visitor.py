@@ -39,7 +39,7 @@ class Visitor:
         until = time.monotonic() + _ANSWER
         while time.monotonic() < until:
             self._mesh.send(BSPRUN, inquiry)
-            self._mesh.socket.poll(round(_REPEAT * 1000))
+            self._mesh.wait(_REPEAT)
             for sender, message in self._mesh.take():
                 if sender == BSPRUN and isinstance(message, Answered) and message.number == self._asked:
                     return message

@@ -1,1 +1,1 @@
-"""How the processes of a nonstop job exchange objects: ZeroMQ between agents, a socket pair inside an element."""
+"""How the processes of a nonstop job exchange objects: by ZeroMQ between machines, sockets and shared memory on one."""

@@ -1,11 +1,9 @@
-"""Connections between the processes of a job, over ZeroMQ: agents, the keepers of hosts, bsprun.
+"""Connections between the processes of a job: agents, the keepers of hosts, bsprun.
 
-Every process has one socket that receives (PULL) and one that sends (PUSH) for each process that it sends to.  Nothing
+Processes on one machine reach each other over Unix-domain sockets (`near`), others over ZeroMQ (`abroad`).  Nothing
 here waits for anybody.  A message to a process that is gone is lost, and so is one that finds its queue full: the
-protocol repeats what matters (N1, N14).  Messages of one process to another arrive in order.
-
-A process has two addresses, one on its machine and one between machines.  Nothing is unpickled before the other side
-has proved that it has the job's key.
+protocol repeats what matters (N1, N14).  Messages of one process to another arrive in order.  Nothing is unpickled
+before the other side has proved that it has the job's key.
 """
 
 from __future__ import annotations
@@ -13,29 +11,21 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import pickle
-import secrets
 import socket
-import struct
 import time
 from collections.abc import Collection, Iterator
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 import zmq
-from zmq.auth.thread import ThreadAuthenticator
 
+from bsp.faults.carrier.abroad import AbroadLinks, Sender
 from bsp.faults.carrier.job_key import JobKey
 from bsp.faults.carrier.message_faults import MessageFaults
-from bsp.faults.carrier.segments import SegmentGone, pickled
+from bsp.faults.carrier.near import NearLinks, Outgoing
 
 BSPRUN = -1  # the number of bsprun; keepers have smaller ones, agents the numbers of their elements
-_HEAD = struct.Struct("<iqq")  # term, reign and number of the sender
-_MOST_QUEUED = 1 << 14  # messages to one process that have not been sent yet
-_MOST_CONNECTIONS = 1 << 16
-_HANDSHAKE = 5000  # milliseconds until a connection that has not shown the key is closed
 _CONNECT = 3.0  # seconds to try an address
-_GONE = 10_000  # milliseconds without a sign of life until a connection is made anew
 
 
 class Address(NamedTuple):
@@ -45,6 +35,7 @@ class Address(NamedTuple):
     here: str
     port: int = 0  # for other machines; 0 if there are none
     network: str = ""  # the machine's IP address, as far as it is known
+    user: int = -1  # whose process it is
 
     @property
     def abroad(self) -> str:
@@ -58,7 +49,7 @@ class Mesh:
     def __init__(
         self, key: JobKey, number: int, term: int = 0, network: str | None = None, port: int = 0, reign: int = 0
     ) -> None:
-        """Open the receiving socket.
+        """Begin to receive.
 
         number : of this process.  term : messages of processes of another term are ignored; processes of term 0
         outlast all terms, hear everybody and are heard by everybody.
@@ -69,29 +60,25 @@ class Mesh:
         self.number, self.term, self.reign, self.sent_bytes = number, term, reign, 0
         self.outdated = False  # whether a bsprun of an earlier reign has said something
         self.faults: MessageFaults | None = None
-        self._key = key
-        self._context = zmq.Context()
-        self._context.set(zmq.MAX_SOCKETS, min(_MOST_CONNECTIONS, self._context.get(zmq.SOCKET_LIMIT)))
-        self._guard = _Guard(self._context)
-        self._guard.start()
-        self._guard.configure_curve_callback(credentials_provider=_OnlyThisKey(key))
-        self.socket: zmq.Socket[bytes] = self._context.socket(zmq.PULL)
-        self.socket.curve_server = True
-        self.socket.curve_secretkey = key.secret
-        self.socket.set(zmq.RCVHWM, 0)
-        self.socket.set(zmq.HANDSHAKE_IVL, _HANDSHAKE)
-        here = f"ipc://@bsp-{secrets.token_hex(12)}"  # no file: nothing is left behind
-        self.socket.bind(here)
-        if network is not None:
-            self.socket.set(zmq.IPV6, True)
-            if port:
-                self.socket.bind(f"tcp://*:{port}")
-            else:
-                port = self.socket.bind_to_random_port("tcp://*")
-        self.address = Address(machine(), here, port, network or "")
-        self._peers: dict[int, tuple[Address, zmq.Socket[bytes]]] = {}
-        self._late: list[tuple[float, int, int, list[Any]]] = []  # heap of delayed ones: (time, order, to, frames)
+        self._abroad = None if network is None else AbroadLinks(key, port)
+        self._near = NearLinks(key)
+        port = 0 if self._abroad is None else self._abroad.port
+        self.address = Address(machine(), self._near.name, port, network or "", os.geteuid())
+        self._peers: dict[int, tuple[Address, Outgoing | Sender]] = {}
+        self._late: list[tuple[float, int, int, list[Any]]] = []  # heap of delayed ones: (time, order, to, parts)
         self._order = itertools.count()
+
+    @property
+    def sources(self) -> tuple[Any, ...]:
+        """Descriptors and sockets, one of which is readable when a message has arrived."""
+        return (self._near.fileno(),) if self._abroad is None else (self._near.fileno(), self._abroad.socket)
+
+    def wait(self, seconds: float) -> None:
+        """Wait for a message, at most so long."""
+        poller = zmq.Poller()
+        for each in self.sources:
+            poller.register(each, zmq.POLLIN)
+        poller.poll(round(1000 * seconds))
 
     def meet(self, number: int, address: Address) -> None:
         """Connect to a process, so that messages can be sent to it; at another address than before: anew."""
@@ -99,16 +86,10 @@ class Mesh:
         if known is not None and known[0] == address:
             return
         self.forget(number)
-        out: zmq.Socket[bytes] = self._context.socket(zmq.PUSH)
-        out.curve_publickey, out.curve_secretkey, out.curve_serverkey = *self._key, self._key.public
-        out.set(zmq.LINGER, 0)
-        out.set(zmq.SNDHWM, _MOST_QUEUED)
-        out.set(zmq.IPV6, True)
-        if address.machine != self.address.machine:
-            out.set(zmq.HEARTBEAT_IVL, _GONE // 4)
-            out.set(zmq.HEARTBEAT_TIMEOUT, _GONE)
-        out.connect(address.here if address.machine == self.address.machine else address.abroad)
-        self._peers[number] = address, out
+        if address.machine == self.address.machine:
+            self._peers[number] = address, self._near.connect(address.here, address.user)
+        elif self._abroad is not None:
+            self._peers[number] = address, self._abroad.connect(address.abroad)
 
     def forget(self, number: int) -> None:
         """Send nothing more to a process."""
@@ -124,85 +105,47 @@ class Mesh:
         """Send a message; it is lost if that process is not known, gone, or far behind in reading."""
         if number not in self._peers:
             return
-        data, buffers = pickled(message, self._peers[number][0].machine == self.address.machine)
-        frames = [_HEAD.pack(self.term, self.reign, self.number) + data, *buffers]
+        parts = self._peers[number][1].frames((self.term, self.reign, self.number, message))
         if self.faults is None:
-            self._send(number, frames)
+            self._send(number, parts)
             return
         for seconds in self.faults.copies():
             if seconds:
-                heappush(self._late, (time.monotonic() + seconds, next(self._order), number, frames))
+                heappush(self._late, (time.monotonic() + seconds, next(self._order), number, parts))
             else:
-                self._send(number, frames)
+                self._send(number, parts)
 
-    def _send(self, number: int, frames: list[Any]) -> None:
+    def _send(self, number: int, parts: list[Any]) -> None:
         known = self._peers.get(number)
-        if known is None:
-            return
-        self.sent_bytes += sum(map(len, frames))
-        with contextlib.suppress(zmq.Again):
-            if len(frames) == 1:
-                known[1].send(frames[0], zmq.NOBLOCK)
-            else:
-                known[1].send_multipart(frames, zmq.NOBLOCK, copy=False)
+        if known is not None:
+            self.sent_bytes += sum(map(len, parts))
+            known[1].post(parts)
 
     def due(self) -> float:
-        """Return the time at which `take` must be called next, because of a delayed message."""
-        return self._late[0][0] if self._late else float("inf")
+        """Return the time at which `take` must be called next, though nothing has arrived."""
+        late = self._late[0][0] if self._late else float("inf")
+        return min(late, self._near.due())
 
     def take(self) -> Iterator[tuple[int, Any]]:
         """Yield the messages that have arrived, as (number of the sender, message)."""
         while self._late and self._late[0][0] <= time.monotonic():
-            _, _, number, frames = heappop(self._late)
-            self._send(number, frames)
-        while True:
-            try:
-                first = self.socket.recv(zmq.NOBLOCK)
-            except zmq.Again:
-                return
-            rest = []
-            while self.socket.get(zmq.RCVMORE):
-                rest.append(self.socket.recv(copy=False).buffer)
-            term, reign, sender = _HEAD.unpack_from(first)
-            if sender == BSPRUN and reign < self.reign:
-                self.outdated = True
-            elif term == self.term or not term or not self.term:
-                try:
-                    message = pickle.loads(memoryview(first)[_HEAD.size :], buffers=rest)
-                except SegmentGone:  # as if it were lost: what matters is repeated, or asked of others
-                    continue
-                yield sender, message
+            _, _, number, parts = heappop(self._late)
+            self._send(number, parts)
+        for links in (self._near, self._abroad):
+            for term, reign, sender, message in () if links is None else links.take():
+                if sender == BSPRUN and reign < self.reign:
+                    self.outdated = True
+                elif term == self.term or not term or not self.term:
+                    yield sender, message
 
     def close(self, seconds: float = 0.0) -> None:
         """Close all connections, after at most so many seconds for what has not been sent yet."""
+        self._near.close(seconds)
         for _, out in self._peers.values():
-            out.close(linger=round(seconds * 1000))
+            out.close(seconds)
         self._peers.clear()
-        self.socket.close(linger=0)
-        self._guard.stop()
-        self._context.destroy(linger=0)  # `term` would wait for ever for a socket whose opening was interrupted
-
-
-class _Guard(ThreadAuthenticator):
-    """The thread that decides which connections are accepted."""
-
-    def stop(self) -> None:
-        """End the thread.  If a Ctrl-C has kept it from its start, nobody would take the message to end."""
-        if self.pipe is not None and not self.is_alive():
-            self.pipe.close()
-            self.pipe = None  # type: ignore[assignment]
-        super().stop()
-
-
-class _OnlyThisKey:
-    """What ZeroMQ asks whether a connection is accepted."""
-
-    def __init__(self, key: JobKey) -> None:
-        self._key = key
-
-    def callback(self, domain: str, key: bytes) -> bool:
-        """Return whether the other side has proved that it has the job's key."""
-        return key == self._key.public
+        if self._abroad is not None:
+            self._abroad.close()
 
 
 def machine() -> str:

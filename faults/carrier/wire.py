@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 from bsp.faults.carrier import frames
@@ -84,9 +85,17 @@ class Wire:
         The object's buffers must not change until then.
         """
         first, buffers = frames.encode(value)
-        self._out.append(memoryview(first))
-        self._out.extend(buffers)
+        self.put((first, *buffers))
+
+    def put(self, parts: Sequence[Any]) -> None:
+        """Write an encoded object as `post` does: its first part, and its buffers."""
+        self._out.extend(map(memoryview, parts))
         self.flush()
+
+    @property
+    def queued(self) -> int:
+        """How many parts of objects are still to be written."""
+        return len(self._out)
 
     @property
     def pending(self) -> bool:

@@ -104,6 +104,7 @@ class Agent:
         network = network or job["network"]
         self._mesh = Mesh(from_secret(job["secret"]), element, term, network, reign=reign)
         faults = MessageFaults(self._faults, element)
+        self._sources = self._mesh.sources
         self._mesh.faults = faults if faults.faults else None
         self._mesh.meet(BSPRUN, bsprun)
         self._addresses = 0  # number of the latest that have come
@@ -134,7 +135,7 @@ class Agent:
         for fault in self._faults if self.element == 0 else ():
             if fault.kind in ("drop", "delay", "duplicate"):
                 self._post(Note("injected", {"fault": str(fault), "element": None, "superstep": 0}))
-        for what in (self._mesh.socket, self._forks.fileno(), self._bell, self._keeper.fileno()):
+        for what in (*self._sources, self._forks.fileno(), self._bell, self._keeper.fileno()):
             self._poller.register(what, zmq.POLLIN)
         pending = False
         while True:
@@ -170,7 +171,7 @@ class Agent:
         """Handle what has become readable."""
         if descriptor in self._by_descriptor:
             self._from_worker(self._by_descriptor[descriptor])
-        elif descriptor is self._mesh.socket:
+        elif descriptor in self._sources:
             self._from_mesh()
         elif descriptor == self._bell:
             os.eventfd_read(self._bell)
@@ -444,7 +445,7 @@ class Agent:
         """
         until = time.monotonic() + _CONFIRMED
         while time.monotonic() < until:
-            self._mesh.socket.poll(100)
+            self._mesh.wait(0.1)
             for sender, message in self._mesh.take():
                 if sender == BSPRUN and message == Confirmed(fault):
                     return

@@ -80,7 +80,7 @@ class Keeper:
 
     def _serve(self) -> None:
         poller = zmq.Poller()
-        for what in (self._forks.fileno(), self._mesh.socket):
+        for what in (self._forks.fileno(), *self._mesh.sources):
             poller.register(what, zmq.POLLIN)
         if self._lifeline >= 0:
             poller.register(self._lifeline, zmq.POLLIN)
