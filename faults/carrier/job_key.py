@@ -1,9 +1,9 @@
 """The key of a job: whoever has it belongs to the job, and nobody else is heard.
 
-It is a key pair of CURVE, the encryption of ZeroMQ (RFC 26).  All processes of a job share one pair: each proves to the
-others that it has the secret half, and what they send to other machines is encrypted.  The public half follows from the secret
-one, so the secret is all that a process has to be given.  It travels over standard input, in no argument and in no
-environment that user code sees.
+It is a key pair of CURVE, the encryption of ZeroMQ (RFC 26).  All processes of a job share one pair: each proves to
+the others that it has the secret half, and what they send to other machines is encrypted.  The public half follows
+from the secret one, so the secret is all that a process has to be given.  It travels over standard input, in no
+argument and in no environment that user code sees.
 """
 
 from __future__ import annotations
