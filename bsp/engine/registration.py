@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from bsp.errors import RegistrationMismatch
 from bsp.source import SourceLine
@@ -37,7 +39,7 @@ def register(element: Element) -> None:
     entries = [
         Entry(
             task.pid, context.id,
-            tuple(coarray.local.dtype.str for coarray in new),
+            tuple(_told(coarray.local.dtype) for coarray in new),
             tuple(coarray.local.shape for coarray in new),
             tuple(coarray._line for coarray in new),
             tuple(context.releases),
@@ -82,6 +84,11 @@ def agree(entries: Iterable[Entry], superstep: int) -> dict[int, list[list[Shape
         context: [[entry.shapes[k] for entry in same] for k in range(len(same[0].shapes))]
         for context, same in contexts.items()
     }
+
+
+def _told(dtype: np.dtype[Any]) -> str:
+    """Return a dtype as text that differs for different dtypes; the `.str` of a structured one gives only its size."""
+    return dtype.str if dtype.names is None else str(dtype)
 
 
 def _compare(a: Entry, b: Entry, superstep: int) -> None:

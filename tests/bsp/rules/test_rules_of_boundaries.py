@@ -139,13 +139,15 @@ def test_b3_after_the_boundary_a_remote_range_error_is_raised_at_the_call(run: A
 
 
 @pytest.mark.parametrize("nprocs", [2, 3])
-@pytest.mark.parametrize("mistake", ["dtype", "dimensions", "number"])
+@pytest.mark.parametrize("mistake", ["dtype", "fields", "dimensions", "number"])
 def test_b3_registrations_that_do_not_match_are_told_with_both_lines(run: Any, nprocs: int, mistake: str) -> None:
     def main(proc: bsp.Process) -> None:
         if proc.pid == 1 and mistake == "dtype":
             proc.coarray(3, dtype=np.float32)
         elif proc.pid == 1 and mistake == "dimensions":
             proc.coarray((3, 1))
+        elif mistake == "fields":  # of one size together
+            proc.coarray(3, dtype=[("a", int), ("b", float)] if proc.pid == 1 else [("a", float), ("b", int)])
         else:
             proc.coarray(3)
         if proc.pid == 1 and mistake == "number":
