@@ -22,7 +22,7 @@ from bsp.values.effects import Effect, Get, Put, PutEach, Row, Send, range_of
 from bsp.values.memory import LARGE, empty
 from bsp.values.operations import combination
 from bsp.values.parts import read_part
-from bsp.values.payload import array_in, items_in
+from bsp.values.payload import array_in, is_single, items_in
 from bsp.values.records import ASK, COMBINE, FOR_ALL, KINDS, MESSAGE, PART, PUT, VALUE, each, message_in
 from bsp.values.region import Region
 
@@ -259,6 +259,8 @@ _POSITIONS: dict[int, np.dtype[Any]] = {4: np.dtype(np.int32), 8: np.dtype(np.in
 
 
 def _dtype_out(dtype: np.dtype[Any]) -> str | bytes:
+    if is_single(dtype):
+        return dtype.char  # `str` is the same for `l` and `q`
     plain = dtype.names is None and dtype.subdtype is None and dtype.metadata is None
     return dtype.str if plain else pickle.dumps(dtype, 5)
 

@@ -61,8 +61,12 @@ def array_out(array: np.ndarray) -> bytes | None:
 
 def is_small(array: np.ndarray) -> bool:
     """Return whether an array travels inside a record: a small one of plain numbers."""
-    dtype = array.dtype
-    return type(array) is np.ndarray and array.nbytes < LARGE and _SINGLE.get(dtype.num) is dtype
+    return type(array) is np.ndarray and array.nbytes < LARGE and is_single(array.dtype)
+
+
+def is_single(dtype: np.dtype[Any]) -> bool:
+    """Return whether a dtype is the one object that NumPy has for plain numbers of its character."""
+    return _SINGLE.get(dtype.num) is dtype
 
 
 @lru_cache(maxsize=1024)
@@ -99,7 +103,7 @@ def received(array: np.ndarray) -> np.ndarray:
     would depend on whether they came from this element or another one.
     """
     dtype = array.dtype
-    if _SINGLE.get(dtype.num) is dtype or is_abstract(array):
+    if is_single(dtype) or is_abstract(array):
         return array
     key = dtype, repr(dtype.metadata)
     known = _canonical.get(key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from bsp.source import SourceLine
 from bsp.transport.packet import DIRECT_BYTES, Packet, decode, opened
@@ -32,3 +33,17 @@ def test_packets_bring_effects_back_as_they_were() -> None:
     assert isinstance(fifth, Send) and fifth.dests == (3,) and fifth.array is not None
     assert fifth.array.tolist() == [[0, 1, 2], [3, 4, 5]] and fifth.array.flags.writeable
     assert isinstance(sixth, Send) and sixth.pickled == b"pickle" and sixth.tag is None
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("name", ["l", "q", "L", "Q", "g", ">i8", "M8[us]", "S3"])
+def test_an_array_arrives_with_the_dtype_that_it_has_on_its_senders_element(name: str, large: bool) -> None:
+    """`l` and `q` are equal, and differ in pickles and in results of functions that look at `dtype.char`."""
+    packet = Packet()
+    packet.add(Send(0, (1,), 0, None, np.zeros(DIRECT_BYTES if large else 3, name), None), (1,))
+    arrival = decode(
+        *opened(packet.encode()), lambda pid, context, coarray: np.dtype(float), lambda source, dests, context: None
+    )
+    (sent,) = arrival.effects
+    assert isinstance(sent, Send) and sent.array is not None
+    assert (sent.array.dtype, sent.array.dtype.char) == (np.dtype(name), np.dtype(name).char)
