@@ -395,7 +395,8 @@ class Coarray(NotAValue):
         elif array.dtype == self._dtype and array.flags.c_contiguous:
             held = array
         else:
-            held = array if is_abstract(array) else np.asarray(array, dtype=self._dtype, order="C")
+            with np.errstate(all="ignore"):  # as `Staging.copy` does
+                held = array if is_abstract(array) else np.asarray(array, dtype=self._dtype, order="C")
         task, context = self._task, self._context
         return Put(task.pid, dest, context.id, self._index, region, held, op, line, not buffered)
 
@@ -463,7 +464,8 @@ class Coarray(NotAValue):
         effects = []
         for pid, chosen in parts:
             where = self._flat_positions(pid, positions, chosen, PutOutOfRange, "put_each", line)
-            what = values[chosen].astype(self._dtype, copy=_is_view(chosen))
+            with np.errstate(all="ignore"):  # as `Staging.copy` does
+                what = values[chosen].astype(self._dtype, copy=_is_view(chosen))
             effects.append(PutEach(self._task.pid, pid, self._context.id, self._index, where, what, op, line, scalars))
         return effects
 

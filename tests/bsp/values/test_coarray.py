@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -199,3 +200,27 @@ def test_a_pending_shows_whether_its_value_is_there(run: Any) -> None:
         assert repr(got) == "<Pending: array([0., 0.])>"
 
     run(main, nprocs=2)
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("call", ["put", "lent", "each", "one"])
+def test_a_number_too_large_for_the_dtype_is_put_as_inf_without_a_warning(run: Any, call: str, known: bool) -> None:
+    def main(proc: bsp.Process) -> list[float]:
+        x = proc.coarray(3, np.float32)
+        if known:
+            proc.sync()
+        values = np.array([1.0, 1e300, -1e300])
+        right = (proc.pid + 1) % proc.nprocs
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            if call == "each":
+                x.put_each(right, [0, 1, 2], values)
+            elif call == "one":
+                for k in range(3):
+                    x.put(right, float(values[k]), at=k)
+            else:
+                x.put(right, values, buffered=call == "put")
+            proc.sync()
+        return x.local.tolist()
+
+    assert run(main, nprocs=3) == [[1.0, np.inf, -np.inf]] * 3
