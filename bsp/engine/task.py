@@ -254,8 +254,33 @@ class Task:
         Raises BoundaryInImport, BoundaryInOnce, NotRegistered, WrongThread or Forked if the caller may not end
         supersteps.
         """
-        if _importing_now:
-            refuse_in_import(call.text, sys._getframe(1), self.pid)
+        element = self.element
+        if _importing_now or element.turn is not self or get_ident() != element.thread:
+            try:
+                self._check_place(call, sys._getframe(1))
+            except BspError:
+                self.contexts[1].drop()  # what a collective has queued must not arrive with the next one's
+                raise
+        if element.failure is not None:  # B6
+            raise element.failure_for(self)
+        self.call = call
+        self.state = WAITING
+        if element.hub is None:  # alone on its element: nothing to wait for but the other elements
+            element.meet()
+        else:  # as `_end_turn`, without its call
+            profiler = paused() if active() is not None else None
+            self.greenlet = element.hub.getcurrent()
+            element.hub.switch()
+            if profiler is not None:
+                resumed(profiler)
+        self.state = RUNNING
+        if element.failure is not None:
+            raise element.failure_for(self)
+        return element.hint
+
+    def _check_place(self, call: Call, frame: FrameType) -> None:
+        """Raise what `boundary`, called in `frame`, raises if the caller may not end supersteps."""
+        refuse_in_import(call.text, frame, self.pid)
         element = self.element
         if element.turn is not self:
             element.refuse(self, call.text)
@@ -274,22 +299,6 @@ class Task:
                 f"{call.text} at {here()} by a thread that process {self.pid} has started: the process itself "
                 f"ends its supersteps (superstep {element.superstep})"
             )
-        if element.failure is not None:  # B6
-            raise element.failure_for(self)
-        self.call = call
-        self.state = WAITING
-        if element.hub is None:  # alone on its element: nothing to wait for but the other elements
-            element.meet()
-        else:  # as `_end_turn`, without its call
-            profiler = paused() if active() is not None else None
-            self.greenlet = element.hub.getcurrent()
-            element.hub.switch()
-            if profiler is not None:
-                resumed(profiler)
-        self.state = RUNNING
-        if element.failure is not None:
-            raise element.failure_for(self)
-        return element.hint
 
     def _end_turn(self) -> None:
         """Switch to the other processes until it is this one's turn again; its profiler is paused meanwhile."""

@@ -173,6 +173,36 @@ def test_a_thread_may_not_end_the_superstep_of_its_process(run: Any, nprocs: int
         assert said.startswith("sync at test_interpreter.py:") and "by a thread that process" in said
 
 
+@pytest.mark.parametrize("refused", ["allreduce", "alltoall", "transfer"])
+@pytest.mark.parametrize("nprocs", [2, 3])
+def test_what_a_refused_collective_would_have_sent_does_not_come_with_the_next_one(
+    run: Any, nprocs: int, refused: str
+) -> None:
+    def main(proc: bsp.Process) -> list[int]:
+        x = proc.coarray(1, int)
+
+        def in_thread() -> None:
+            with pytest.raises(bsp.WrongThread):
+                if refused == "allreduce":
+                    proc.allreduce(-100)
+                elif refused == "alltoall":
+                    proc.alltoall([-100] * nprocs)
+                else:
+                    proc.transfer(-100, to=(proc.pid + 1) % nprocs, expect=True)
+
+        x.put((proc.pid + 1) % nprocs, proc.pid, at=0)  # a call of the program's own, which stays
+        if proc.pid == 1:
+            thread = threading.Thread(target=in_thread)
+            thread.start()
+            thread.join()
+        received = proc.alltoall([10 * proc.pid + k for k in range(nprocs)])
+        return [int(x.local[0]), *received]
+
+    assert run(main, nprocs=nprocs) == [
+        [(pid - 1) % nprocs, *(10 * k + pid for k in range(nprocs))] for pid in range(nprocs)
+    ]
+
+
 @pytest.mark.parametrize("nprocs", [1, 3])
 def test_greenlets_of_a_process_may_end_its_supersteps_in_turn(run: Any, nprocs: int) -> None:
     def main(proc: bsp.Process) -> list[tuple[str, int]]:
