@@ -19,6 +19,7 @@ from bsp.arrays.api.manipulation import expand_dims, moveaxis, ravel, reshape, s
 from bsp.arrays.api.ufuncs import stored
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.expressions.graph import Access, Node
+from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.kernels.aggregates import SUM
 from bsp.arrays.typing import ArrayLike, Optimize
 from bsp.arrays.views import view
@@ -169,14 +170,29 @@ def vdot(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Return products of matrices and vectors over the last axis of both; the others broadcast."""
-    return einsum("...ij,...j->...i", x1, x2)
+    """Return products of matrices and vectors over the last axis of both; the others broadcast.
+
+    Raises ShapeError if a matrix has not as many columns as a vector has elements.
+    """
+    a, b = asarray(x1), asarray(x2)
+    _matched("matvec", a, b, a.shape[-1:], b.shape[-1:])
+    return einsum("...ij,...j->...i", a, b)
 
 
 def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Return products of conjugated vectors and matrices; the other axes broadcast."""
-    x = asarray(x1)
-    return einsum("...i,...ij->...j", x.conj() if x.dtype.kind == "c" else x, x2)
+    """Return products of conjugated vectors and matrices; the other axes broadcast.
+
+    Raises ShapeError if a matrix has not as many rows as a vector has elements.
+    """
+    a, b = asarray(x1), asarray(x2)
+    _matched("vecmat", a, b, a.shape[-1:], b.shape[-2:-1])
+    return einsum("...i,...ij->...j", a.conj() if a.dtype.kind == "c" else a, b)
+
+
+def _matched(name: str, a: Array, b: Array, first: Shape, second: Shape) -> None:
+    """Raise ShapeError if two lengths differ that are summed over; einsum would repeat a length of 1."""
+    if first and second and first != second:
+        raise ShapeError(f"{name}: shapes {a.shape} and {b.shape} do not match: lengths {first[0]} and {second[0]}")
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Array:

@@ -101,3 +101,10 @@ def test_einsum_takes_lists_of_indices() -> None:
         ba.einsum(ba.asarray(a), [0, 52])
     with pytest.raises(TypeError, match="a list of indices after each operand"):
         ba.einsum(ba.asarray(a), "ij")
+
+
+@pytest.mark.parametrize(("rows", "columns", "length"), [(2, 1, 3), (2, 3, 1), (1, 3, 2)])
+def test_products_with_vectors_repeat_no_axis_that_is_summed_over(rows: int, columns: int, length: int) -> None:
+    matrices, vector = np.ones((2, rows, columns)), np.ones(length)
+    refused(lambda xp, a, x: xp.matvec(a, x), matrices, vector)
+    refused(lambda xp, a, x: xp.vecmat(x, a.mT), matrices, vector)
