@@ -137,14 +137,14 @@ def get(array: Array, key: Any) -> Array:
         return selecting.get(array, parts)
     found = basic(node.kind.shape, parts)
     shown = build.viewed(node, found.shape, found.access)
-    if found.shape:
-        return view(array, shown)
     from bsp.arrays.array import wrap
 
-    if not any(each is Ellipsis for each in parts):
+    if not found.shape and not any(each is Ellipsis for each in parts):
         return wrap(shown)  # a number, as in NumPy
-    result = view(array, shown)
-    own(result)
+    copied = any(isinstance(each, np.ndarray) for each in parts)  # arrays without axes: to NumPy an advanced index
+    result = wrap(shown) if copied else view(array, shown)
+    if not found.shape:
+        own(result)
     return result
 
 

@@ -674,3 +674,21 @@ def test_bits_as_another_dtype_of_the_same_length_are_a_view() -> None:
 def test_a_view_of_another_length_or_type_is_refused(given: Any) -> None:
     with pytest.raises(TypeError, match="view: "):
         ba.ones(4).view(given)
+
+
+def test_numpys_array_without_axes_is_a_position_that_selects_a_copy() -> None:
+    at = np.array(1)
+
+    def changed(select: Any) -> Any:
+        def call(x: Any) -> Any:
+            part = select(x)
+            part += 7
+            return x, part
+
+        return call
+
+    calls = {
+        "row": lambda x: x[at], "column": lambda x: x[:, at], "element": lambda x: x[at, at, ...],
+        "new axis": lambda x: x[at, None], "a number": lambda x: x[np.int64(1)], "an integer": lambda x: x[1],
+    }  # fmt: skip
+    as_numpys({name: changed(select) for name, select in calls.items()}, [np.arange(12.0).reshape(3, 4)], tolerance=0)
