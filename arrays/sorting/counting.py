@@ -394,7 +394,9 @@ def _grid_edges(
     every = np.array(told(here, "extremes", np.array(corners, float).reshape(-1))).reshape(here.nprocs, count, 2)
     low, high = every[:, :, 0].min(axis=0), every[:, :, 1].max(axis=0)
     anything = [[0.0, 1.0] if k in dealt else each for k, each in enumerate(given)] if dealt else given
-    found = np.histogramdd(np.stack([low, high]) if points else np.empty((0, count)), anything, range)[1]
+    dtype = np.result_type(*own)
+    extremes = np.stack([low, high]).astype(dtype if dtype.kind == "f" else float) if points else np.empty((0, count))
+    found = np.histogramdd(extremes, anything, range)[1]
     return [dealt.get(k, cuts) for k, cuts in enumerate(found)]
 
 

@@ -93,6 +93,7 @@ def test_histograms_of_points_in_rows_edges_and_mistakes() -> None:
             "rows": lambda p, w: np.histogramdd(p, bins=(2, 3, 4)),
             "columns": lambda p, w: np.histogramdd([p[:, 0], p[:, 1]], bins=3, weights=w),
             "one coordinate": lambda p, w: np.histogramdd(p[:, 0], bins=3),
+            "single precision": lambda p, w: np.histogramdd((p * 64).round().astype("f4") / 3, bins=6),
             "too many bins": lambda p, w: np.histogramdd(p, bins=(2, 3)),
             "other lengths": lambda p, w: np.histogram2d(w, w[:3]),
             "edges": lambda p, w: np.histogram_bin_edges(p, 7),
