@@ -151,13 +151,17 @@ def _operators(ufunc: np.ufunc) -> tuple[Operator, Operator, Operator]:
 
 
 def _equality(ufunc: np.ufunc) -> Callable[[Array, object], Array]:
-    """Return the operator == or !=; None and text are equal to no element."""
+    """Return the operator == or !=; None, text, and to a date a number, are equal to no element."""
     plain = _binary(ufunc)
 
     def forward(self: Array, other: Any) -> Any:
-        if other is None or isinstance(other, (str, bytes)):
-            return wrap(build.broadcast(build.strong(build.operand(ufunc is np.not_equal)), self.shape))
-        return plain(self, other)
+        shape = self.shape
+        if other is not None and not isinstance(other, (str, bytes)):
+            try:
+                return plain(self, other)
+            except TypeError:  # there is no comparison of these dtypes, or `other` has none
+                shape = np.broadcast_shapes(shape, build.operand(other).kind.shape)
+        return wrap(build.broadcast(build.strong(build.operand(ufunc is np.not_equal)), shape))
 
     return forward
 

@@ -63,6 +63,8 @@ def test_arithmetic_and_comparisons() -> None:
             "later": lambda d, g, s: (d + DAY, d + s, d - 3 * DAY, d + 1),
             "other units": lambda d, g, s: d.astype("M8[s]") - g,
             "comparisons": lambda d, g, s: (d < g, d >= np.datetime64("2026-01-01"), g == g, g != d),
+            "with numbers": lambda d, g, s: (d == 3, s != np.arange(30.0), np.arange(30)[:, None] == d, d == s),
+            "with numbers of another shape": lambda d, g, s: d == np.arange(3),
             "with text": lambda d, g, s: d == "2026-01-01",
             "ratio": lambda d, g, s: (s / DAY, s // DAY, s % (7 * DAY), s * 2, s / 2, -s, abs(s)),
             "dates added": lambda d, g, s: d + d,
