@@ -186,7 +186,7 @@ def ix_(*args: ArrayLike) -> tuple[Array, ...]:
 
 def _integers(x: Any) -> Array:
     array = wrap(build.strong(asarray(x)._node))
-    if array.dtype.kind not in "iu":
+    if array.dtype.kind not in "biu":
         raise TypeError("only int indices permitted")
     return astype(array, np.intp)
 

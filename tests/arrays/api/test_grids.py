@@ -109,6 +109,8 @@ def test_positions_and_indices(shape: tuple[int, ...], order: str, mode: str, be
             "unravel_index": lambda at, each: np.unravel_index(at, shape, order),
             "ravel_multi_index": lambda at, each: np.ravel_multi_index(tuple(each), shape, mode, order),
             "of floats": lambda at, each: np.unravel_index(at * 1.0, shape),
+            "of booleans": lambda at, each: np.unravel_index(at > 3, shape),
+            "of rows of booleans": lambda at, each: np.ravel_multi_index(tuple(each > 0), shape),
             "of too few": lambda at, each: np.ravel_multi_index(tuple(each[1:]), shape),
         } if order != "X" else {"no order": lambda at, each: np.unravel_index(at, shape, order)},
         [at, each], nprocs=nprocs, ways=("blocks", "ragged"),
