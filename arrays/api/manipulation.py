@@ -504,8 +504,8 @@ def rot90(x: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 
 
 def column_stack(arrays: Arrays) -> Array:
-    """Return arrays joined along the second axis; vectors become columns.  Cost: as `concat`."""
-    return concat([each[:, None] if each.ndim == 1 else each for each in map(asarray, arrays)], axis=1)
+    """Return arrays joined along the second axis; vectors become columns, numbers too.  Cost: as `concat`."""
+    return concat([each if each.ndim > 1 else reshape(each, (-1, 1)) for each in map(asarray, arrays)], axis=1)
 
 
 def _cuts(parts: Any) -> int | list[int]:

@@ -30,6 +30,11 @@ def test_the_rule_of_casting_is_kept_when_arrays_are_joined(name: str) -> None:
         bsp.run(main, nprocs=p)
 
 
+def test_numbers_become_columns() -> None:
+    alike(lambda xp, x: xp.column_stack((x.sum(), 2.5)), random(5, 3))
+    alike(lambda xp, x: xp.column_stack((x[:, 0], x)), random(5, 3))
+
+
 WIDTHS = st.integers(0, 12)
 
 
