@@ -111,10 +111,11 @@ def putmask(x: Array, mask: ArrayLike, values: ArrayLike) -> None:
 
 
 def _safely(values: Any, target: Array) -> Array:
-    """Return values in the dtype of an array.  As in NumPy, arrays must cast safely, lists are always cast."""
-    if isinstance(values, (Array, np.ndarray, np.generic)):
+    """Return values in the dtype of an array.  As in NumPy, arrays must cast safely, all else is cast anyway."""
+    if isinstance(values, (Array, np.ndarray)):
         found = asarray(values)
-        if not np.can_cast(found.dtype, target.dtype, "safe"):
+        number = isinstance(values, Array) and not values.ndim
+        if not number and not np.can_cast(found.dtype, target.dtype, "safe"):
             raise TypeError(
                 f"Cannot cast array data from {found.dtype!r} to {target.dtype!r} according to the rule 'safe'"
             )
