@@ -82,11 +82,6 @@ def copyto(dst: Array, src: ArrayLike, casting: Casting = "same_kind", where: Ar
         raise TypeError(f"Cannot cast from {node.kind.dtype!r} to {target.dtype!r} according to the rule '{casting}'")
     if node.kind.weak is not None:
         node = build.from_whole(scalar_of(node, target.dtype))
-    if where is not True and build.operand(where).kind.dtype.kind != "b":
-        raise TypeError(
-            f"Cannot cast array data from {build.operand(where).kind.dtype!r} to dtype('bool') according to the rule "
-            "'safe'"
-        )
     stored(wrap(build.broadcast(build.strong(node), target.shape)), target, where, "copyto", "unsafe")
 
 

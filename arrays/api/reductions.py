@@ -10,7 +10,7 @@ import numpy as np
 
 from bsp.arrays import build
 from bsp.arrays.api.manipulation import concat, diagonal
-from bsp.arrays.api.ufuncs import absolute, into, isclose, sqrt, where
+from bsp.arrays.api.ufuncs import absolute, into, isclose, mask_of, sqrt, where
 from bsp.arrays.array import NO_VALUE, Array, wrap
 from bsp.arrays.expressions.element_types import element_type
 from bsp.arrays.expressions.graph import LEAF, Node, Scan, interned, leaf
@@ -40,6 +40,15 @@ def _cast(node: Node, dtype: Any) -> Node:
     return build.cast(node, found)
 
 
+def _dtype_of(how: ag.Aggregate, x: Any, dtype: Any, out: Any) -> Any:
+    """Return the dtype argument of an aggregate: where it is not given, sums and products take that of `out`."""
+    if dtype is not None or not isinstance(out, Array):
+        return dtype
+    given = build.strong(build.operand(x)).kind.dtype
+    taken = how in (ag.SUM, ag.PROD) or (how is ag.MEAN and given.kind in "fc" and out.dtype.kind in "fc")
+    return np.result_type(given, out.dtype) if taken else None
+
+
 def _reduced(
     name: str, how: ag.Aggregate, x: Any, axis: Any, dtype: Any, out: Any, keepdims: Any, initial: Any, where: Any
 ) -> Array:  # fmt: skip
@@ -47,7 +56,11 @@ def _reduced(
 
     initial : a value to start from; NO_VALUE: none; None: none, and empty axes are refused.
     where : the elements that count; the others count as the identity of the aggregate.
+    out : without `dtype`, sums, products and means are computed in its dtype if that is wider, as in NumPy.
     """
+    dtype = _dtype_of(how, x, dtype, out)
+    if where is not True:
+        where = wrap(mask_of(where))
     if how is ag.MEAN and (where is not True or _is_exact(dtype)):
         return into(_masked_mean(_array(x), where, axis, dtype, keepdims), out)
     node = _cast(build.strong(build.operand(x)), dtype)
@@ -223,6 +236,8 @@ def _moment(
     correction: float | None,
 ) -> Array:  # fmt: skip
     """Return the variance of elements, or its root.  Source of the one pass: Chan, Golub, LeVeque 1979."""
+    if where is not True:
+        where = wrap(mask_of(where))
     if where is not True or mean is not None or _is_exact(dtype):
         left_out = ddof if correction is None else correction
         found = _masked_variance(_array(x), where, axis, dtype, left_out, keepdims, mean)
@@ -291,7 +306,7 @@ def trace(
     out: Array | None = None,
 ) -> Array:  # fmt: skip
     """Return the sum of a diagonal of two axes.  Lazy."""
-    return into(sum(diagonal(x, offset, axis1, axis2), axis=-1, dtype=dtype), out)
+    return sum(diagonal(x, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
 
 
 def ptp(x: ArrayLike, axis: Axes = None, out: Array | None = None, keepdims: bool = False) -> Array:
@@ -425,7 +440,7 @@ def _without_nan(
     array = _array(x)
     if array.dtype.kind in "fc":
         array = _instead(array != array, fill, array)
-    return into(plain(array, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where), out)
+    return plain(array, axis=axis, dtype=dtype, out=out, keepdims=keepdims, initial=initial, where=where)
 
 
 _instead = where  # under another name, for the parameters named `where`
@@ -483,7 +498,7 @@ def nanmean(
 def _numbers(array: Array, mask: Any) -> Any:
     """Return where elements are not NaN and a mask holds."""
     held = array == array
-    return held if mask is True else held & mask
+    return held if mask is True else held & wrap(mask_of(mask))
 
 
 def nanvar(
@@ -525,7 +540,7 @@ def _cumulative(how: ag.Aggregate, x: Any, axis: Any, dtype: Any, out: Any) -> A
     node = build.strong(build.operand(x))
     if axis is None:
         node, axis = build.reshaped(node, (node.kind.size,)), 0
-    return into(accumulated(how, wrap(build.lined(node)), axis, dtype), out)
+    return into(accumulated(how, wrap(build.lined(node)), axis, _dtype_of(how, x, dtype, out)), out)
 
 
 def cumsum(

@@ -49,8 +49,8 @@ def called(ufunc: np.ufunc, *args: Any, out: Any = None, where: Any = True, dtyp
         raise TypeError(f"{takes} but {len(args)} were given")
     nodes = [build.operand(arg) for arg in args]
     if where is not True:  # no warning of what is left alone
-        mask = build.operand(where)
-        nodes = [_ones_elsewhere(mask, node) for node in nodes]
+        where = wrap(mask_of(where))
+        nodes = [_ones_elsewhere(where._node, node) for node in nodes]
     typed = None if dtype is None else element_type(dtype)
     outs = out if isinstance(out, tuple) else (out,) * ufunc.nout
     found = []
@@ -65,6 +65,19 @@ def _ones_elsewhere(mask: Node, node: Node) -> Node:
     if not node.kind.shape or node.kind.dtype.kind not in "iufc":
         return node
     return build.apply(ew.WHERE, mask, node, build.cast(build.operand(1), node.kind.dtype))
+
+
+def mask_of(where: Any) -> Node:
+    """Return the argument `where=` as booleans.
+
+    Raises TypeError for an array of another dtype, as NumPy does; numbers and lists hold where they are not 0.
+    """
+    node = build.strong(build.operand(where))
+    if isinstance(where, (Array, np.ndarray)) and where.ndim and node.kind.dtype.kind != "b":
+        raise TypeError(
+            f"Cannot cast array data from {node.kind.dtype!r} to dtype('bool') according to the rule 'safe'"
+        )
+    return build.truth(node)
 
 
 def stored(found: Array, out: Any, where: Any = True, name: str = "result", casting: Any = "same_kind") -> Array:
@@ -86,7 +99,7 @@ def stored(found: Array, out: Any, where: Any = True, name: str = "result", cast
     node = build.broadcast(found._node, out.shape) if found.shape != out.shape else found._node
     node = build.cast(node, out.dtype)
     if where is not True:
-        node = build.apply(ew.WHERE, build.operand(where), node, out._node)
+        node = build.apply(ew.WHERE, mask_of(where), node, out._node)
     store(out, node)
     return out
 

@@ -100,7 +100,7 @@ def _reduce(
     if len(axes) > 1:
         what = f"reduction operation '{ufunc.__name__}' is not reorderable"
         raise ValueError(f"{what}, so at most one axis may be specified")
-    mask = None if where is True else wrap(build.broadcast(build.strong(build.operand(where)), array.shape))
+    mask = None if where is True else wrap(build.broadcast(ufuncs.mask_of(where), array.shape))
     if axes:
         (place,) = axes
     else:  # each element is reduced, by itself, with `initial`
@@ -135,6 +135,8 @@ def _one_axis(ufunc: np.ufunc, array: Array, axis: Any, method: str) -> int:
 def _accumulate(ufunc: np.ufunc, x: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
     array = asarray(x)
     place = _one_axis(ufunc, array, axis, "accumulate")
+    if dtype is None and isinstance(out, Array) and ufunc in (np.add, np.multiply):
+        dtype = np.result_type(array, out)
     kind: DType = ufunc.accumulate(np.ones(1, array.dtype), dtype=dtype).dtype
     if ufunc in ag.ASSOCIATIVE:
         return ufuncs.into(reductions.accumulated(ag.of_ufunc(ufunc), array, place, kind), out)

@@ -278,3 +278,22 @@ def test_means_of_half_precision_count_and_add_beyond_its_range(dtype: str) -> N
             assert found.compute() == 3 and found.dtype == np.float16
 
     bsp.run(main, nprocs=3)
+
+
+@pytest.mark.parametrize(("given", "out"), [("f4", "f8"), ("f4", "c16"), ("f2", "f4"), ("i8", "f8"), ("?", "?"),
+                                            ("?", "f4"), ("u1", "i2"), ("f8", "f4")])  # fmt: skip
+def test_sums_and_products_are_computed_in_the_dtype_of_a_wider_result(given: str, out: str) -> None:
+    x = np.array([[3, 7, 1], [5e4, 2, 0.1], [3e4, 1, 1e4]]).astype(given) if given != "i8" else np.full((3, 3), 2**40)
+    functions = {
+        "sum": np.sum, "prod": np.prod, "nansum": np.nansum, "nanprod": np.nanprod, "cumsum": np.cumsum,
+        "cumprod": np.cumprod, "nancumsum": np.nancumsum, "add.reduce": np.add.reduce,
+        "multiply.accumulate": np.multiply.accumulate, "mean": np.mean,
+    }  # fmt: skip
+    if given not in ("f4", "f2"):  # of others NumPy takes float64, or rounds twice
+        del functions["mean"]
+    calls = {
+        name: lambda x, rows, whole, f=function: f(x, axis=0, out=whole if f(x, axis=0).ndim == 2 else rows)
+        for name, function in functions.items()
+    }
+    calls["trace"] = lambda x, rows, whole: np.trace(x, out=rows[0, ...])
+    as_numpys(calls, [x, np.zeros(3, out), np.zeros((3, 3), out)], tolerance=2)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpys_answers import alike
+from numpys_answers import alike, as_numpys
 
 import bsp
 import bsp.arrays as ba
@@ -147,3 +147,23 @@ def test_what_replaces_nan_and_infinities_is_not_replaced_again(dtype: str) -> N
     for options in ({}, {"nan": np.inf}, {"nan": 5}, {"posinf": -np.inf}, {"neginf": np.nan}, {"posinf": 1.0},
                     {"nan": -np.inf, "posinf": 3, "neginf": np.inf}):  # fmt: skip
         alike(lambda xp, x, options=options: np.nan_to_num(x, **options), x)
+
+
+def test_numbers_and_lists_are_masks_and_arrays_of_numbers_are_refused() -> None:
+    masks: list[Any] = [0, -2, 2.5, np.int64(2), [2, 0, 4], [[1.5], [0]], np.ones(3, "i1"), np.zeros((2, 1)), "array"]
+    calls: dict[str, Any] = {}
+    for mask in masks:
+        for name, function in {
+            "add": lambda x, where: np.add(x, 1, out=np.zeros_like(x), where=where),
+            "sum": lambda x, where: np.sum(x, axis=0, where=where),
+            "max": lambda x, where: np.max(x, axis=1, initial=-9, where=where),
+            "subtract": lambda x, where: np.subtract.reduce(x, where=where, initial=0),
+            "copyto": lambda x, where: (np.copyto(x, 7, where=where), x)[1],
+        }.items():
+            calls[f"{name} where {mask!r}"] = lambda x, m, f=function, mask=mask: f(x, m if mask == "array" else mask)
+    as_numpys(calls, [np.arange(6.0).reshape(2, 3), np.array([2, 0, 4], np.int8)])
+    calls = {
+        "nanmean": lambda x: np.nanmean(x, axis=1, where=[1, 0, 1]),
+        "nanvar": lambda x: np.nanvar(x, axis=1, where=[1, 0, 1]),
+    }
+    as_numpys(calls, [np.arange(6.0).reshape(2, 3)])
