@@ -31,7 +31,17 @@ _DRAWS = ("random", "rand", "uuid", "secrets", "rng", "shuffle", "choice", "samp
 
 def checked(job: Launch, folder: str) -> Outcome:
     """Run all passes; return how the program ended, or the first mistake."""
-    return _Passes(job, folder).all()
+    try:
+        return _Passes(job, folder).all()
+    except _AskedToEnd as asked:
+        return asked.outcome
+
+
+class _AskedToEnd(Exception):
+    """A signal has ended a pass, which is then no evidence of anything: there are no further passes."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
 
 
 class _Passes:
@@ -83,7 +93,10 @@ class _Passes:
         job = self._job if name == RECORD else self._later
         if self._start is not None:
             os.lseek(0, self._start, os.SEEK_SET)
-        return one_pass(job, self._hash_seed if other_hashes else None, check=asked, no_input=self._no_input)
+        outcome = one_pass(job, self._hash_seed if other_hashes else None, check=asked, no_input=self._no_input)
+        if outcome.asked:
+            raise _AskedToEnd(outcome)
+        return outcome
 
     def _read(self, record: str) -> Record | None:
         path = os.path.join(self._folder, record)

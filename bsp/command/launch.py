@@ -159,6 +159,11 @@ class Outcome:
     status: int
     said: str = ""
 
+    @property
+    def asked(self) -> bool:
+        """True if the job ended because somebody asked it to, by a signal."""
+        return self.status - 128 in ASKED
+
     def tell(self) -> int:
         """Write the message after the job's text; return the status."""
         sys.stdout.flush()

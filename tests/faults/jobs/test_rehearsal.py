@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import textwrap
@@ -438,6 +439,24 @@ def test_the_text_is_that_of_one_run(check: Check, tmp_path: Path) -> None:
     out = check(RIGHT["everything in the State"])[1]
     plain = subprocess.run([BSPRUN, "-p", "3", "-n", "1", tmp_path / "solver.py"], capture_output=True, text=True)
     assert (out, plain.stderr) == (plain.stdout, "")
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_a_signal_ends_it_and_is_no_mistake_of_the_program(check: Check, tmp_path: Path, count: int) -> None:
+    program = f"""
+        import os, signal
+        passes = os.open({str(tmp_path / "passes")!r}, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+        os.write(passes, b".")
+        proc, state, last = bsp.process(), bsp.State(total=0.0), os.fstat(passes).st_size == {count}
+        for k in proc.rounds(3, state):
+            state.total = proc.allreduce(state.total + 1.0)
+        while last:
+            os.kill(os.getppid(), signal.SIGTERM)
+            signal.pause()
+        """
+    status, _, said = check(program, 1)
+    assert (status, said) == (128 + signal.SIGTERM, "bsprun: ended by SIGTERM\n")
+    assert (tmp_path / "passes").stat().st_size == count
 
 
 def test_without_rounds_nothing_is_rehearsed(check: Check) -> None:
