@@ -274,7 +274,7 @@ class Regression(Conventions):
         Raises ValueError for a penalised fit, which has no covariance.
         """
         found = self._linear(X, offset)
-        error = np.sqrt(leverages(found.X, self._known_covariance(self.covariance_), bool(self.fit_intercept)))
+        error = np.sqrt(self._spread(found.X, bool(self._fitted.robust)))
         reach = self.summary(level).reach
         mean = self._family.mean
 
@@ -291,17 +291,24 @@ class Regression(Conventions):
         """
         X, sample_weight, offset = parted(X, sample_weight, offset)
         found, family = self._linear(X, offset), self._family
-        inverse = self._known_covariance(self.solution_.covariance) / self.solution_.dispersion
-        weights, spread = found.sound(sample_weight), leverages(found.X, inverse, bool(self.fit_intercept))
+        weights, spread = found.sound(sample_weight), self._spread(found.X, False) / self.solution_.dispersion
         return found.mapped(lambda eta: weights * family.information(eta) * spread)
 
-    def _known_covariance(self, covariance: np.ndarray | None) -> np.ndarray:
-        """Return a covariance of the coefficients, 0 for those that were left out; ValueError if there is none."""
-        self._check_fitted()
+    def _spread(self, X: Any, robust: bool) -> np.ndarray:
+        """Return the variances (n,) of rows' linear predictors, by the robust covariance or the model's own.
+
+        Coefficients that were left out do not vary.   Raises ValueError if there is no covariance.
+        """
+        solution = self.solution_
+        covariance = solution.robust_covariance if robust else solution.covariance
         if covariance is None:
             raise ValueError("a penalised fit, or one of too many coefficients, has no covariance to tell this by")
-        found: np.ndarray = np.nan_to_num(covariance, nan=0.0)
-        return found
+        covariance, centre = np.nan_to_num(covariance, nan=0.0), solution.centre
+        if centre is None:
+            return leverages(X, covariance, self._fitted.fit_intercept)
+        row = centre.robust_covariance if robust else centre.covariance
+        covariance[0] = covariance[:, 0] = row
+        return leverages(X, covariance, True, centre.shift)
 
     @property
     def predict_proba(self) -> Callable[..., Any]:

@@ -118,6 +118,18 @@ def product(*factors: np.ndarray | None) -> np.ndarray | None:
     return reduce(np.multiply, given) if given else None
 
 
+class Centre(NamedTuple):
+    """Where the intercept's covariances have all their digits, if columns are far from 0.
+
+    shift : (k,) about the means of these columns, 0 for the others.   covariance, robust_covariance : (d,) of the
+        linear predictor at X = shift, with itself and with each coefficient.
+    """
+
+    shift: np.ndarray
+    covariance: np.ndarray
+    robust_covariance: np.ndarray | None
+
+
 @dataclass(frozen=True)
 class Solution:
     """A fitted model; the same bytes on every process.
@@ -142,6 +154,7 @@ class Solution:
     notes : sentences that a reader needs: separation, singular columns by name, no convergence, digits lost to nearly
         collinear columns, a dispersion far from the family's.
     clusters : their number, of clustered errors; else 0.
+    centre : what intervals and leverages need of columns that are far from 0; None if there are none.
     history : (objective, gradient norm) of each point that was accepted, the first and the last included.
     """
 
@@ -166,4 +179,5 @@ class Solution:
     notes: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     clusters: int = 0
+    centre: Centre | None = None
     history: tuple[tuple[float, float], ...] = field(default=(), repr=False)

@@ -20,7 +20,7 @@ from bsp.algorithms.glm.families import Family
 from bsp.algorithms.glm.inference.clusters import clustered_scores, few_note, scores_at
 from bsp.algorithms.glm.inference.dispersion import dispersion_note
 from bsp.algorithms.glm.inference.likelihood import TERMS, log_likelihood, terms
-from bsp.algorithms.glm.problem import CLUSTERED, LARGEST, Model, Solution
+from bsp.algorithms.glm.problem import CLUSTERED, LARGEST, Centre, Model, Solution
 from bsp.algorithms.glm.solvers.basis import NEAR, digits_left
 from bsp.algorithms.glm.solvers.objective import Objective, half, unpacked
 from bsp.algorithms.glm.solvers.passes import Gram, chunk_length, chunks, is_sparse, predictor
@@ -83,12 +83,13 @@ def matrices_wanted(model: Model, family: Family, d: int) -> set[str]:
     return {bread, "hessian"} | (set() if model.robust in (*LEVERED, CLUSTERED) else {"meat"})
 
 
-def leverages(X: Any, inverse: np.ndarray, intercept: bool) -> np.ndarray:
-    """Return x'·inverse·x (n,) for rows x of [1 X], dense or sparse.  Cost: W = 2nk²."""
+def leverages(X: Any, inverse: np.ndarray, intercept: bool, shift: np.ndarray | None = None) -> np.ndarray:
+    """Return x'·inverse·x (n,) for rows x of [1 X - shift], dense or sparse.  Cost: W = 2nk²."""
     inner, step = inverse[intercept:, intercept:], chunk_length(X.shape[1])
     found = [np.zeros(0)]
     for low in range(0, X.shape[0], step):
         part = X[low : low + step].toarray() if is_sparse(X) else X[low : low + step]
+        part = part if shift is None else part - shift
         found.append(((part @ inner) * part).sum(axis=1))
         if intercept:
             found[-1] += 2 * (part @ inverse[0, 1:]) + inverse[0, 0]
@@ -126,7 +127,7 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
     notes = state.notes
     if of.d > LARGEST and not model.alpha:
         notes += (f"{of.d} coefficients: beyond {LARGEST} there are no standard errors",)
-    covariance = robust = None
+    covariance = robust = centre = None
     clusters, absorbed = 0, of.rows.absorbed
     if needed:
         bread = factor(known[bread_name], kept)
@@ -153,7 +154,7 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
                 small = scores.correction(of.n_rows, len(kept) + absorbed.clustered)
                 if clusters <= len(kept):
                     notes += (few_note(clusters, len(kept)),)
-            robust = of.covariance_outside(small * (outer @ known["meat"] @ outer), kept)
+            robust = small * (outer @ known["meat"] @ outer)
     df_resid = of.n_rows - len(kept) - absorbed.parameters
     dispersion: Any = 1.0
     if of.family.free_dispersion:
@@ -170,7 +171,11 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
             covariance = covariance * dispersion
             if np.isfinite(dispersion) and not np.isfinite(covariance).all():
                 notes += ("variances of coefficients are beyond the range of numbers: scale the columns up, or y down",)
+            if of.shift is not None:
+                robust_row = None if robust is None else of.intercept_row(robust)
+                centre = Centre(of.shift, of.intercept_row(covariance), robust_row)
             covariance = of.covariance_outside(covariance, kept)
+            robust = None if robust is None else of.covariance_outside(robust, kept)
     likelihood = log_likelihood(of, fit.terms, fit.loss, fit.deviance, dispersion)
     intercept, coef = of.outside(point.beta)
     return Solution(
@@ -181,5 +186,6 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
         covariance=covariance,
         robust_covariance=robust, n_rows=int(of.n_rows), sum_weights=float(of.sum_weights),
         df_resid=float(df_resid), solver=solver, alpha=model.alpha, notes=notes, names=of.names, clusters=clusters,
+        centre=centre,
         history=tuple((float(value), float(norm)) for value, norm in state.history),
     )  # fmt: skip

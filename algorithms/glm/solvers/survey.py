@@ -124,11 +124,7 @@ class Survey:
         if self.shift is not None:
             back[0, 1:] = -self.shift
         if self.basis is not None:
-            own, places = np.zeros((k + intercept, self.d)), self.basis.columns + intercept
-            own[:intercept, :intercept] = 1.0
-            own[:intercept, intercept:] = -self.basis.means @ self.basis.back
-            own[places, intercept:] = self.basis.back
-            back, kept = back @ own, np.concatenate([np.arange(intercept), places])[kept]
+            back, kept = back @ self._of_basis(), np.concatenate([np.arange(intercept), self._places])[kept]
         covariance = back @ covariance @ back.T
         covariance = (covariance + covariance.T) / 2
         left_out = np.ones(k + intercept, bool)
@@ -136,6 +132,31 @@ class Survey:
         covariance[left_out] = np.nan
         covariance[:, left_out] = np.nan
         return covariance
+
+    def intercept_row(self, covariance: np.ndarray) -> np.ndarray:
+        """Return the intercept's row (d,) of the covariance for the shifted columns, from that of coefficients here."""
+        if self.basis is None:
+            return np.array(covariance[0])
+        back = self._of_basis()
+        found: np.ndarray = back @ (covariance @ back[0])
+        return found
+
+    @property
+    def _places(self) -> np.ndarray:
+        """The basis's columns among the coefficients as given."""
+        assert self.basis is not None
+        found: np.ndarray = self.basis.columns + self.model.fit_intercept
+        return found
+
+    def _of_basis(self) -> np.ndarray:
+        """Return the matrix that takes the basis's coefficients to those of the shifted columns."""
+        assert self.basis is not None
+        intercept = self.model.fit_intercept
+        own = np.zeros((self.rows.X.shape[1] + intercept, self.d))
+        own[:intercept, :intercept] = 1.0
+        own[:intercept, intercept:] = -self.basis.means @ self.basis.back
+        own[self._places, intercept:] = self.basis.back
+        return own
 
 
 def survey(rows: Rows, model: Model) -> Survey:

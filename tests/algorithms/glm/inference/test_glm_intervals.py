@@ -74,6 +74,21 @@ def test_dealt_and_sparse_rows_give_the_same(nprocs: int) -> None:
             assert_allclose(each, kind[0], rtol=1e-10)
 
 
+@pytest.mark.parametrize("doubled", [False, True], ids=["", "and nearly collinear"])
+@pytest.mark.parametrize("robust", [False, "HC1"])
+def test_columns_far_from_0_lose_no_digits(robust: Any, doubled: bool) -> None:
+    far = X.copy()
+    far[:, 1] += 1e9  # as times are, in seconds; what is left of X is what the numbers hold
+    near = far - [0, 1e9, 0]
+    if doubled:
+        far, near = (np.column_stack([each, each[:, 2] + 1e-7 * RNG.permutation(N)]) for each in (far, near))
+        far[:, 3] = near[:, 3]
+    model, known = (glm.GLM("gaussian", robust=robust).fit(rows, Y) for rows in (far, near))
+    assert_allclose(model.predict_interval(far), known.predict_interval(near), rtol=1e-6)
+    assert_allclose(model.leverage(scipy.sparse.csr_matrix(far)), known.leverage(near), rtol=1e-6)
+    assert_allclose(model.leverage(far).sum(), far.shape[1] + 1, rtol=1e-6)
+
+
 def test_without_an_intercept_and_with_a_collinear_column() -> None:
     doubled = np.column_stack([X, 2 * X[:, 0]])
     model, plain = (glm.GLM("gaussian", fit_intercept=False).fit(rows, Y) for rows in (doubled, X))
