@@ -25,12 +25,16 @@ def path(rows: Rows, model: Model, alphas: Sequence[float] | None = None) -> lis
     alphas : None: 50 in equal ratios, from the smallest that makes all coefficients 0 to a thousandth of it.
     Cost: that of `solve` for each, with fewer iterations; one more point for the largest.
     Source: Friedman, Hastie & Tibshirani, J. Stat. Softw. 33 (2010), section 2.5.
+    Raises ValueError for alphas that are not a sequence, and for one below 0.
     """
     of = survey(rows, model)
     if alphas is None:
         wanted = largest_alpha(of) * np.logspace(0, np.log10(RANGE), PATH_LENGTH)
     else:
-        wanted = np.sort(np.asarray(alphas, float))[::-1]
+        wanted = np.asarray(alphas, float)
+        if wanted.ndim != 1:
+            raise ValueError(f"alphas={alphas!r:.60}: a sequence of numbers, or None")
+        wanted = np.sort(wanted)[::-1]
     solutions: list[Solution] = []
     for alpha in wanted.tolist():
         start = None

@@ -223,6 +223,12 @@ def test_penalised_models_have_no_standard_errors() -> None:
     assert model.standard_errors_ is None
 
 
+@pytest.mark.parametrize("alphas", [0.1, [[0.1, 0.2]]])
+def test_a_path_takes_a_sequence_of_penalties(alphas: Any) -> None:
+    with pytest.raises(ValueError, match=r"alphas=.*: a sequence of numbers, or None"):
+        glm.LinearRegression(l1_ratio=1.0).regularisation_path(np.eye(5), np.arange(5.0), alphas)
+
+
 def test_the_regularisation_path_ends_at_the_weakest_penalty() -> None:
     X, y = problem("binomial")
     path = glm.LogisticRegression(l1_ratio=1.0).regularisation_path(X, y, alphas=[0.001, 0.1, 0.01])
