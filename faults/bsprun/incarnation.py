@@ -522,11 +522,10 @@ class Incarnation:
         self.job.output.print(data)
         self.job.printed += len(data)
 
-    def _show_error(self, bundle: int, life: int, offset: int, data: bytes) -> None:
-        """Print those bytes of a bundle's standard error that have not been shown."""
-        new = self.job.errors.setdefault(bundle, Shown()).add(offset, data)
-        if new:
-            self.job.output.complain(new)
+    def _show_error(self, bundle: int, life: int, number: int, data: bytes) -> None:
+        """Print a piece of a bundle's standard error that has not been shown."""
+        if self.job.errors.setdefault(bundle, Shown()).add(number):
+            self.job.output.complain(data)
 
     def _note(self, kind: str, fields: dict[str, Any]) -> None:
         """Log an event, and print a warning for some kinds."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -28,6 +29,7 @@ class Wire:
     def __init__(self, end: socket.socket) -> None:
         """Use the connected socket `end`."""
         self.end = end
+        self._sending = threading.Lock()  # threads of a program write to standard error meanwhile
         self._in = bytearray()
         self._first: bytearray | None = None  # first part of an object whose buffers are incomplete
         self._buffers: list[bytearray] = []
@@ -39,12 +41,13 @@ class Wire:
         return self.end.fileno()
 
     def send(self, value: Any) -> None:
-        """Write an object, and wait until all of it is written."""
+        """Write an object, and wait until all of it is written.  Threads may call it at the same time."""
         first, buffers = frames.encode(value)
         try:
-            self.end.sendall(first)
-            for buffer in buffers:
-                self.end.sendall(buffer)
+            with self._sending:
+                self.end.sendall(first)
+                for buffer in buffers:
+                    self.end.sendall(buffer)
         except OSError as wrong:
             raise Closed(str(wrong)) from None
 

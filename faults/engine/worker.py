@@ -15,6 +15,7 @@ import signal
 import socket
 import struct
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -65,7 +66,7 @@ from bsp.world import hosting
 
 
 class Erred(tuple[int, int, int, bytes]):
-    """A message with text for standard error: (bundle, life, offset, text)."""
+    """A message with a piece of standard error: (bundle, life, number of the piece, text)."""
 
     __slots__ = ()
 
@@ -538,33 +539,57 @@ class _Errors:
     """The worker's `sys.stderr`: it sends whole lines to bsprun, which shows each bundle's once.
 
     Like Python's own, it holds text until a line ends or `flush`: `print` writes each argument by itself, and pieces
-    of the lines of two processes must not be mixed.
+    of the lines of two processes must not be mixed.  Nor must those of threads, each of which holds its own.  A child
+    made by `os.fork` has no part in the connection to the agent: its text goes straight to standard error.
     """
 
     def __init__(self, transport: AgentTransport) -> None:
         self._transport = transport
-        self._held = ""
-        self.sent = 0  # bytes
+        self._lock = threading.Lock()
+        self._held: dict[int, str] = {}  # by thread
+        self._in_child = False
+        self.sent = 0  # pieces of text
+        os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self) -> None:
+        """Leave to the parent what it holds, and the lock."""
+        self._lock, self._held, self._in_child = threading.Lock(), {}, True
 
     def write(self, text: str) -> int:
         """Send the text and what was held to the agent if a line ends in it; hold it otherwise."""
-        self._held += text
+        thread = threading.get_ident()
+        self._held[thread] = self._held.get(thread, "") + text
         if "\n" in text or "\r" in text:
             self.flush()
         return len(text)
 
     def flush(self) -> None:
-        """Send the text that is held."""
-        data, self._held = self._held.encode("utf-8", "replace"), ""
-        if data:
-            transport = self._transport
+        """Send the text that is held for the calling thread."""
+        self.send(self._held.pop(threading.get_ident(), ""))
+
+    def send(self, text: str) -> None:
+        """Send text to the agent at once, as a piece of its own."""
+        data = text.encode("utf-8", "replace")
+        if not data:
+            return
+        if self._in_child:
+            with contextlib.suppress(OSError):
+                os.write(2, data)
+            return
+        transport = self._transport
+        with self._lock:
             transport.wire.send(Erred((transport.index, transport.life, self.sent, data)))
-            self.sent += len(data)
+            self.sent += 1
 
     def go_on_from(self, sent: int) -> None:
-        """Go on with a state before which `sent` bytes had been sent."""
+        """Go on with a state before which `sent` pieces had been sent."""
         self.flush()
         self.sent = sent
+
+    def finish(self) -> None:
+        """Send what is held for any thread."""
+        while self._held:
+            self.send(self._held.popitem()[1])
 
     def isatty(self) -> bool:
         """Return False."""
@@ -599,7 +624,7 @@ def _tell_exits(transport: AgentTransport) -> None:
         frame = sys._getframe(1)
         if is_program(frame.f_code.co_filename):
             where = program_line(frames_of(frame))
-            transport.errors.write(f"bsprun: bundle {transport.index} ended by os._exit({status}) at {where}\n")
+            transport.errors.send(f"bsprun: bundle {transport.index} ended by os._exit({status}) at {where}\n")
         leave(status)
 
     os._exit = told
@@ -646,7 +671,7 @@ def work(settings: dict[str, Any], program: list[str]) -> Callable[[socket.socke
             text = left_over.finish(verdict.failure is not None, None if bundle == 0 else transport.errors)
             if text:
                 recovery.lines(text)
-            transport.errors.flush()
+            transport.errors.finish()
             wire.send(_end(bundle, number, verdict.status, explanation(verdict), transport.final))
         wire.receive()  # the agent closes the channel when the job is over
 

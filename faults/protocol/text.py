@@ -1,6 +1,6 @@
 """The program's output: each byte is printed once, in order (N9), with three clones only if two agree (N11).
 
-Standard error is treated differently: it is shown as it arrives, each byte once.  Its order is not kept, because
+Standard error is treated differently: it is shown as it arrives, each piece once.  Its order is not kept, because
 clones may be at different places: what one clone wrote before it was killed may come from its sibling after other
 text has been shown.
 """
@@ -57,27 +57,22 @@ class Spoken:
 
 
 class Shown:
-    """The bytes of one bundle's standard error that have been shown, whichever clone they came from."""
+    """The pieces of one bundle's standard error that have been shown, whichever clone they came from.
+
+    Pieces are counted, not their bytes: clones write the same lines, which may tell of times that differ in length.
+    """
 
     def __init__(self) -> None:
-        self._ranges: list[tuple[int, int]] = []  # [start, stop) of bytes shown; ascending, with gaps between
+        self._ranges: list[tuple[int, int]] = []  # [start, stop) of numbers shown; ascending, with gaps between
 
-    def add(self, offset: int, data: bytes) -> bytes:
-        """Return the part of a piece that has not been shown, and count it as shown."""
-        start, stop = offset, offset + len(data)
-        new = bytearray()
-        at = start
-        for low, high in self._ranges:
-            if low >= stop:
-                break
-            if high > at:
-                new += data[at - start : max(low - start, at - start)]
-                at = max(at, high)
-        new += data[min(at, stop) - start :]
-        touching = [each for each in self._ranges if each[0] <= stop and each[1] >= start]
-        whole = min([start, *(low for low, _ in touching)]), max([stop, *(high for _, high in touching)])
+    def add(self, number: int) -> bool:
+        """Return whether a piece has not been shown, and count it as shown."""
+        if any(low <= number < high for low, high in self._ranges):
+            return False
+        touching = [each for each in self._ranges if number in (each[0] - 1, each[1])]
+        whole = min([number, *(low for low, _ in touching)]), max([number + 1, *(high for _, high in touching)])
         self._ranges = sorted([*(each for each in self._ranges if each not in touching), whole])
-        return bytes(new)
+        return True
 
 
 def _common(a: bytes, b: bytes) -> bytes:

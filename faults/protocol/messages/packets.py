@@ -62,7 +62,7 @@ class Snapshot(NamedTuple):
     digest: bytes  # of `data`; clones of a bundle must agree on it
     data: Any  # Packed; None if no state was taken at this head
     said: int = 0  # bytes of standard output that the bundle wrote before this head
-    erred: int = 0  # bytes of standard error before it; not part of `digest`, because clones may differ in them
+    erred: int = 0  # pieces of standard error before it; not part of `digest`, because clones may differ in them
 
     @property
     def size(self) -> int:

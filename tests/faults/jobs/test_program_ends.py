@@ -95,6 +95,57 @@ proc.sync()
     assert third == "BspError Odd: two arguments"
 
 
+def program_lines(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """The lines of standard error that are not bsprun's own, sorted: processes write at the same time."""
+    return sorted(line for line in done.stderr.splitlines() if not line.startswith("bsprun: "))
+
+
+MANY = """
+import multiprocessing, sys, threading
+
+def write(who):
+    for k in range(300):
+        print(who, proc.pid, k, file=sys.stderr)
+
+threads = [threading.Thread(target=write, args=(f"thread {t}",)) for t in range(3)]
+for each in threads:
+    each.start()
+for k in range(100):
+    print("process", proc.pid, k, file=sys.stderr)
+    proc.sync()
+for each in threads:
+    each.join()
+for k in range(2):
+    child = multiprocessing.get_context("fork").Process(target=lambda: print("child", proc.pid, k, file=sys.stderr))
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    print("parent", proc.pid, k, file=sys.stderr)
+"""
+
+
+def test_threads_and_children_write_whole_lines_to_standard_error(tmp_path: Path) -> None:
+    plain = ended(tmp_path, MANY, "")
+    assert plain.returncode == 0 and len(program_lines(plain)) == 2 * (3 * 300 + 100 + 2 + 2)
+    alone = ended(tmp_path, MANY, "--checkpoint saved")
+    assert (alone.returncode, program_lines(alone)) == (0, program_lines(plain))
+
+
+TIMES = """
+import sys
+for k in range(50):
+    print("process", proc.pid, "took", "." * (id(proc) // 64 % 7), "in", k, file=sys.stderr)
+    proc.sync()
+"""
+
+
+def test_lines_in_which_clones_differ_are_shown_once_and_whole(tmp_path: Path) -> None:
+    cloned = ended(tmp_path, TIMES, "--clones 2")
+    assert cloned.returncode == 0
+    lines = [re.sub(r"\.", "", line) for line in program_lines(cloned)]
+    assert lines == sorted(f"process {pid} took  in {k}" for pid in (0, 1) for k in range(50))
+
+
 LEAVES = """
 import atexit, pathlib, threading
 proc.sync()
