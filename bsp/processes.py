@@ -445,9 +445,10 @@ class Process:
         """Call `call()` for an effect outside the program, such as writing a file or reading a clock; return its value.
 
         Without clones it is a plain call.  With clones one clone of this process makes it, and all of them get its
-        value, or its exception.  It is called again only if the clone that called it died before its value was known:
-        at least once, that is.  Not called in a run without values (`bsprun --predict --abstract`), where it returns
-        None.
+        value, or its exception, the text that it prints, and its draws from the process's generators.  Variables that
+        it changes are changed in that clone alone.  It is called again only if the clone that called it died before
+        its value was known: at least once, that is.  Not called in a run without values (`bsprun --predict
+        --abstract`), where it returns None.
         Raises, with clones: CannotSend if the value cannot be pickled, BoundaryInOnce if the call contains a boundary.
         """
         element = self._task.element

@@ -17,7 +17,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -525,9 +525,11 @@ class WorkerRecovery:
         token = (what, task.pid, where, count)
         value = self._transport.asked(token, None)
         if value is None:
-            value = self._transport.asked(token, once_calls.made(task, call))
+            with self._transport.errors.keeping() as said:
+                made = once_calls.made(task, call, said)
+            value = self._transport.asked(token, made)
         assert value is not None
-        return once_calls.outcome(value)
+        return once_calls.outcome(task, value)
 
     def lines(self, data: bytes) -> None:
         """Send standard output to the agent."""
@@ -547,17 +549,21 @@ class _Errors:
         self._transport = transport
         self._lock = threading.Lock()
         self._held: dict[int, str] = {}  # by thread
+        self._kept: dict[int, list[str]] = {}  # by thread that is in a `keeping` block
         self._in_child = False
         self.sent = 0  # pieces of text
         os.register_at_fork(after_in_child=self._forked)
 
     def _forked(self) -> None:
         """Leave to the parent what it holds, and the lock."""
-        self._lock, self._held, self._in_child = threading.Lock(), {}, True
+        self._lock, self._held, self._kept, self._in_child = threading.Lock(), {}, {}, True
 
     def write(self, text: str) -> int:
         """Send the text and what was held to the agent if a line ends in it; hold it otherwise."""
         thread = threading.get_ident()
+        if thread in self._kept:
+            self._kept[thread].append(text)
+            return len(text)
         self._held[thread] = self._held.get(thread, "") + text
         if "\n" in text or "\r" in text:
             self.flush()
@@ -580,6 +586,17 @@ class _Errors:
         with self._lock:
             transport.wire.send(Erred((transport.index, transport.life, self.sent, data)))
             self.sent += 1
+
+    @contextlib.contextmanager
+    def keeping(self) -> Iterator[list[str]]:
+        """Keep what the calling thread writes inside the block, and send nothing of it."""
+        thread = threading.get_ident()
+        kept: list[str] = []
+        self._kept[thread] = kept
+        try:
+            yield kept
+        finally:
+            self._kept.pop(thread, None)  # absent in a child made by os.fork
 
     def go_on_from(self, sent: int) -> None:
         """Go on with a state before which `sent` pieces had been sent."""

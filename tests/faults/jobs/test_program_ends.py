@@ -95,6 +95,36 @@ proc.sync()
     assert third == "BspError Odd: two arguments"
 
 
+SPEAKS = """
+import random, sys
+import numpy as np
+
+def draw():
+    return proc.rng.random(), np.random.normal(), random.gauss(0, 1)
+
+def call(k):
+    print("in once", proc.pid, k)
+    print("to standard error", proc.pid, k, file=sys.stderr)
+    return draw()
+
+state = bsp.State(n=0)
+for k in proc.rounds(4, state):
+    state.n += proc.allreduce(k)
+    print("before", proc.pid, k)
+    print(proc.once(lambda: call(k)), draw())
+    print("after", proc.pid, k, file=sys.stderr)
+"""
+
+
+def test_what_a_call_of_once_prints_and_draws_belongs_to_every_clone(tmp_path: Path) -> None:
+    plain = ended(tmp_path, SPEAKS, "")
+    assert (plain.returncode, len(plain.stdout.splitlines()), len(plain.stderr.splitlines())) == (0, 24, 16)
+    for options in ("--clones 2", "--clones 3", "--clones 2 --inject kill:element=1,superstep=2"):
+        cloned = ended(tmp_path, SPEAKS, options)
+        assert (cloned.returncode, cloned.stdout) == (0, plain.stdout), cloned
+        assert program_lines(cloned) == program_lines(plain)
+
+
 def program_lines(done: subprocess.CompletedProcess[str]) -> list[str]:
     """The lines of standard error that are not bsprun's own, sorted: processes write at the same time."""
     return sorted(line for line in done.stderr.splitlines() if not line.startswith("bsprun: "))
