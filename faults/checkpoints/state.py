@@ -67,6 +67,7 @@ def capture(task: Task, place: LoopPosition, into: Segment | None = None) -> Pac
     """
     if task.greenlet is None:  # a lone process has the generators swapped in: save them first
         task.streams.leave()
+        task.streams.enter()  # which puts back the half of a normal pair
     named = _naming(task, place)
     rng = task.handle.__dict__.get("rng") if task.handle is not None else None
     memory = [

@@ -176,6 +176,21 @@ def test_lines_in_which_clones_differ_are_shown_once_and_whole(tmp_path: Path) -
     assert lines == sorted(f"process {pid} took  in {k}" for pid in (0, 1) for k in range(50))
 
 
+HALVES = """
+import numpy as np
+for k in proc.rounds(5):
+    print(np.random.normal())
+    proc.sync()
+"""
+
+
+def test_taking_a_state_leaves_the_second_half_of_a_normal_pair(tmp_path: Path) -> None:
+    """Each process is alone on its element, where its generators stay in place."""
+    plain = ended(tmp_path, HALVES, "")
+    saving = ended(tmp_path, HALVES, "--checkpoint saved --every 1")
+    assert (saving.returncode, saving.stdout) == (0, plain.stdout), saving
+
+
 LEAVES = """
 import atexit, pathlib, threading
 proc.sync()
