@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from bsp.abstract.creation import numpys_own
 from bsp.arrays import editing, fft, in_place, linalg, polynomials
 from bsp.arrays.api import (
     calculus,
@@ -45,7 +46,7 @@ def functions_of(module: ModuleType) -> dict[str, Callable[..., Any]]:
 
 def _numpys_own(name: str) -> Any:
     """Return the NumPy function of a name, or None; ufuncs are left out, since `__array_ufunc__` handles them."""
-    found = getattr(np, name, None)
+    found = numpys_own(name)
     return found if callable(found) and not isinstance(found, (np.ufunc, type)) else None
 
 

@@ -62,6 +62,11 @@ def abstract_numpy() -> Iterator[None]:
                 setattr(*_kept.pop())
 
 
+def numpys_own(name: str) -> Any:
+    """Return NumPy's own function of this name, or None: inside `abstract_numpy()`, too."""
+    return next((real for module, kept, real in _kept if module is np and kept == name), getattr(np, name, None))
+
+
 def carried(array: np.ndarray) -> Any:
     """Return real data as an abstract array; an array of Python objects as it is."""
     if array.dtype.hasobject:
@@ -96,6 +101,11 @@ def _replace(module: Any, name: str, function: Callable[..., Any]) -> None:
         return function(real, *args, **kwargs)
 
     _replacements.append((module, name, replacement))
+
+
+def _of_another_library(value: Any) -> bool:
+    """Return whether a value is an array, neither NumPy's nor abstract, whose class carries out NumPy's functions."""
+    return hasattr(type(value), "__array_function__") and not isinstance(value, (np.ndarray, AbstractArray))
 
 
 def _replacing(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -139,6 +149,8 @@ def _full(real: Any, *args: Any, **kwargs: Any) -> Any:
 @_replacing("empty_like", "zeros_like", "ones_like", "full_like")
 def _like(real: Any, a: Any, *args: Any, **kwargs: Any) -> Any:
     """numpy.zeros_like and similar functions: of an abstract array, also where the given one is real."""
+    if _of_another_library(a):
+        return real(a, *args, **kwargs)
     array = operand(a)
     if type(array) is not AbstractArray and not array.dtype.hasobject:
         array = viewing(owned((0,), array.dtype), array.shape, array.dtype, 0)  # it takes no memory
@@ -271,6 +283,8 @@ _real_eye, _real_indices = np.eye, np.indices
 @_replacing("meshgrid")
 def _meshgrid(real: Any, *xi: Any, **kwargs: Any) -> Any:
     """numpy.meshgrid: real while small."""
+    if any(map(_of_another_library, xi)):
+        return real(*xi, **kwargs)
     parts = [operand(x) for x in xi]
     if any(type(part) is AbstractArray for part in parts):
         return real(*parts, **kwargs)

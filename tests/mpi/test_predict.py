@@ -324,6 +324,22 @@ def test_a_branch_on_a_value_that_is_not_there_names_the_line(tmp_path: Path) ->
     assert done.stderr.count("\n") == 1
 
 
+def test_numpys_functions_take_distributed_arrays_without_values_as_with_them(tmp_path: Path) -> None:
+    path = script(
+        tmp_path,
+        "import numpy as np, bsp.arrays as ba\n"  # first imported while NumPy's functions are replaced
+        "x = ba.ones((6, 2), grid=(3, 1))\n"
+        "for made in (\n"
+        "    np.stack([x[0], x[1]]), np.vstack([x, x]), np.column_stack([x[:, 0], x[:, 1]]),\n"
+        "    x + np.zeros_like(x) + np.ones_like(x) + np.full_like(x, 2), np.meshgrid(x[:, 0], x[:, 1])[0],\n"
+        "):\n"
+        "    made.sum(axis=0).persist()\n",
+    )
+    real, abstract = prediction_of("-p", 3, path), prediction_of("-p", 3, "--abstract", path)
+    assert [real[name] for name in COUNTS] == [abstract[name] for name in COUNTS]
+    assert real["words"] > 0
+
+
 def test_expect_says_how_long_a_loop_runs(tmp_path: Path) -> None:
     path = script(
         tmp_path,
