@@ -16,6 +16,8 @@ from bsp.engine.task import RAISED, RETURNED, WAITING
 from bsp.errors import ProcessExited, ProcessFailed, SyncMismatch
 from bsp.source import SourceLine
 
+_MOST_GROUPS = 3  # of processes that wait in calls unlike each other's: of more, all but the first are named as one
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -85,12 +87,18 @@ def judge(reports: Sequence[Standing], superstep: int) -> Verdict:
     groups: dict[bytes, list[Standing]] = {}
     for report in waiting:
         groups.setdefault(report.digest, []).append(report)
-    parts = [f"{_pids([r.pid for r in group])} {_wait(group)} in {_calls(group)}" for group in groups.values()]
+    unlike = list(groups.values())
+    if len(unlike) > _MOST_GROUPS:  # each process has an argument of its own
+        unlike = [unlike[0], [report for group in unlike[1:] for report in group]]
+    parts = [f"{_pids([r.pid for r in group])} {_wait(group)} in {_calls(group)}" for group in unlike]
     same = "this call with arguments that agree"
     if len({report.call for report in waiting}) > 1:
         same = "the same call"
     elif len({report.given for report in waiting}) > 1:
-        same += ", and give the same values to its arrays before"
+        same += (
+            ", and give the same values to its arrays before: "
+            "bsp.arrays.from_local makes one array of values that differ"
+        )
     text = "; ".join(parts) + f" (superstep {superstep}); every process must make {same}"
     return Verdict(False, SyncMismatch(text), 1)
 

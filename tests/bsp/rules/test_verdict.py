@@ -41,6 +41,27 @@ def test_many_processes_are_named_as_runs() -> None:
     assert "processes 0-39, 41-63 wait in sync" in str(verdict.failure)
 
 
+def test_calls_that_are_unlike_on_every_process_are_told_in_a_line() -> None:
+    """Two places, or three, are all named; with a call for each process, as of a root, the first and its others."""
+    verdict = judge([report(p, "waiting", f"broadcast(root={p})") for p in range(64)], 0)
+    assert "processes 1-63 wait in broadcast(root=1) at" in str(verdict.failure)
+    assert "and 60 more places (superstep 0); every process must make the same call" in str(verdict.failure)
+    three = judge([report(p, "waiting", f"broadcast(root={p % 3})") for p in range(5)], 0)
+    assert str(three.failure).count(" in broadcast") == 3
+
+
+def test_arrays_with_other_values_on_every_process_are_told_in_a_line() -> None:
+    each = [
+        Standing(p, "waiting", "sum(x0)", bytes([p]), SourceLine(("drawn.py", 7)), given=bytes([p])) for p in range(64)
+    ]
+    verdict = judge(each, 0)
+    assert str(verdict.failure) == (
+        "process 0 waits in sum(x0) at drawn.py:7; processes 1-63 wait in sum(x0) at drawn.py:7 (superstep 0); "
+        "every process must make this call with arguments that agree, and give the same values to its arrays before: "
+        "bsp.arrays.from_local makes one array of values that differ"
+    )
+
+
 def test_processes_are_in_step_if_all_have_raised_and_none_waits() -> None:
     """Then a session can go on with another call; with one process at a boundary, or returned, it cannot."""
     raised = [report(p, "raised", error="E", superstep=4) for p in range(3)]
