@@ -121,10 +121,23 @@ if not TYPE_CHECKING:  # type checkers read the imports above, and report names 
         from importlib import import_module
 
         if name not in _HOME_OF:
-            raise AttributeError(f"module 'bsp' has no attribute {name!r}")
+            raise AttributeError(f"module 'bsp' has no attribute {name!r}{_where(name)}")
         value = getattr(import_module(f"bsp.{_HOME_OF[name]}"), name)
         globals()[name] = value
         return value
+
+    def _where(name: str) -> str:
+        """Return what to write for a name that is a package of ours, or that a process has; else nothing."""
+        from importlib import import_module
+        from importlib.util import find_spec
+
+        if name.startswith("_"):
+            return ""
+        if find_spec(f"bsp.{name}") is not None:
+            return f" yet: it is a module, so write import bsp.{name}"
+        if name in ("pid", "nprocs") or hasattr(import_module("bsp.processes").Process, name):
+            return f": it is of a process, proc = bsp.process(), so write proc.{name}"
+        return ""
 
 
 def __dir__() -> list[str]:

@@ -132,7 +132,9 @@ class Process:
 
     @staticmethod
     def _instead(name: str) -> str | None:
-        """Return what to use for a name that mpi4py's communicators have."""
+        """Return what to use for a name that mpi4py's communicators have, or a coarray."""
+        if name in ("put", "get", "put_each", "get_each", "local"):
+            return f"x.{name} of a coarray, x = proc.coarray(shape)"
         small = name.lower().removeprefix("get_")
         return _OF_MPI.get(small) or (small if small != name and hasattr(Process, small) else None)
 

@@ -66,6 +66,14 @@ def test_packages_of_algorithms_are_loaded_when_first_used() -> None:
         _ = importlib.import_module("bsp.algorithms").lasso
 
 
+def test_names_of_a_process_and_modules_not_imported_lead_to_what_to_write() -> None:
+    for name, told in [("sync", r"so write proc\.sync$"), ("pid", r"so write proc\.pid$"), ("lasso", "'lasso'$")]:
+        with pytest.raises(AttributeError, match=told):
+            getattr(importlib.import_module("bsp"), name)
+    ran = subprocess.run([sys.executable, "-c", "import bsp; bsp.arrays"], capture_output=True, text=True)
+    assert "has no attribute 'arrays' yet: it is a module, so write import bsp.arrays" in ran.stderr
+
+
 def test_names_that_only_numpy_has_lead_to_what_arrays_have() -> None:
     for package, name, told in [
         ("bsp.arrays", "set_printoptions", r"use numpy\.set_printoptions"),

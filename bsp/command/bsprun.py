@@ -424,9 +424,8 @@ def _elements(parser: Parser, options: argparse.Namespace, nprocs: int, hosts: l
     """Return the number of elements; end with one clear error if the options do not fit."""
     wanted: int | None = options.elements
     if wanted is not None and wanted > nprocs:
-        parser.error(
-            f"-n {wanted} elements for -p {nprocs} processes; an element hosts at least one: use -n {nprocs} or less"
-        )
+        fits = f"use -n {nprocs} or less" if options.nprocs is not None else f"give -p {wanted} or more"
+        parser.error(f"-n {wanted} elements for -p {nprocs} processes; an element hosts at least one: {fits}")
     nonstop = _nonstop().asked(options)  # carries its data without MPI
     if hosts is not None:
         if not nonstop and find_mpiexec() is None:

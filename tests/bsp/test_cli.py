@@ -105,7 +105,7 @@ def test_everything_behind_the_script_is_the_scripts(line: str, own: str, progra
         ("-p 4 -n 0 s.py", r"-n 0: a program runs on 1 element or more"),
         ("-p 4 -n two s.py", r"argument -n/--elements: invalid int value: 'two'"),
         ("-p 2 -n 3 s.py", r"-n 3 elements for -p 2 processes; .*: use -n 2 or less"),
-        ("-n 9999 s.py", r"-n 9999 elements for -p \d+ processes; .*"),
+        ("-n 9999 s.py", r"-n 9999 elements for -p \d+ processes; .*: give -p 9999 or more"),
         (
             "-p 100000 -n 99999 s.py",
             rf"-n 99999 elements on {cores()} cores; use -n {MOST_ELEMENTS_A_CORE * cores()} or less .*--hosts",

@@ -280,8 +280,9 @@ def test_tracebacks_of_run_show_the_caller_and_the_program_and_no_frame_between(
 @pytest.mark.parametrize(("name", "instead"), [
     ("rank", "pid"), ("Get_size", "nprocs"), ("Barrier", "sync()"), ("bcast", "broadcast(value, root)"), ("moo", None),
     ("Send", "send"), ("Allreduce", "allreduce"), ("Alltoallv", "total_exchange(rows, counts)"), ("Moo", None),
+    ("put", "x.put of a coarray, x = proc.coarray(shape)"),
 ])  # fmt: skip
-def test_names_of_mpi_lead_to_those_of_a_process(name: str, instead: str | None) -> None:
+def test_names_of_mpi_and_of_coarrays_lead_to_those_of_a_process(name: str, instead: str | None) -> None:
     with pytest.raises(AttributeError) as ended:
         bsp.run(lambda proc: getattr(proc, name), nprocs=2)
     found = [note for note in ended.value.__notes__ if note.startswith("instead of ")]
