@@ -50,7 +50,7 @@ def gmres(
     A : a sparse or dense array of shape (n, n), or any object with `shape` and `@`.
     M : approximates A⁻¹, such as `jacobi(A)` or `block_jacobi(A)`.
     rtol, atol : x is good when the norm of b - A x is at most max(rtol · norm(b), atol).
-    restart : the vectors of a cycle; min(20, n) by default.  Each process has its part of them.
+    restart : the vectors of a cycle, 1 or more; min(20, n) by default.  Each process has its part of them.
     maxiter : cycles at most; 10 n by default.
     callback : called after each step with norm(b - A x) / norm(b), or with x after each cycle (callback_type="x").
         What it keeps is lost with a process that is made again.
@@ -59,6 +59,8 @@ def gmres(
     """
     if callback_type not in ("pr_norm", "x"):
         raise ValueError(f"gmres(callback_type={callback_type!r}): pr_norm or x")
+    if restart is not None and restart < 1:
+        raise ValueError(f"gmres(restart={restart}): a cycle has 1 vector or more")
     operand, right = square(A, b, "gmres")
     n = operand.shape[0]
     apply = preconditioner(M)

@@ -284,6 +284,8 @@ def test_mistakes_are_told(nprocs: int) -> None:
             (lambda: krylov.cg(A, np.ones(5), x0=np.ones(6)), r"x0 of shape \(6,\)"),
             (lambda: krylov.cg(A, np.ones(5), variant="fast"), "one of auto, standard, classic, pipelined"),
             (lambda: krylov.minres(A, np.ones(5), rtol=-1.0), "minres: a limit of norms, rtol or atol, is negative"),
+            (lambda: krylov.gmres(A, np.ones(5), restart=0), r"gmres\(restart=0\): a cycle has 1 vector or more"),
+            (lambda: krylov.gmres(A, np.ones(5), restart=-1), r"gmres\(restart=-1\): a cycle has 1 vector or more"),
             (lambda: krylov.eigsh(A * np.nan, 2), "eigsh: A or v0 has a NaN"),
             (lambda: krylov.svds(A * np.inf, 2), "svds: A has a NaN"),
             (lambda: krylov.cg(A, np.ones(5), M=3), "an operator or a function"),
