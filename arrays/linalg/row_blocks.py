@@ -274,10 +274,8 @@ def tsqr(rows: RowBlocks, dtype: DType, want_q: bool = True, pattern: str | int 
 
 def phases(r: Any) -> Any:
     """Return the number of modulus 1 by which each diagonal element of R is divided to become real and >= 0."""
-    diagonal = np.diagonal(r, axis1=-2, axis2=-1)
-    size = np.abs(diagonal)
-    zero = size == 0
-    return np.where(zero, 1, diagonal / np.where(zero, 1, size)).astype(r.dtype)
+    sign = np.sign(np.diagonal(r, axis1=-2, axis2=-1))
+    return np.where(sign == 0, 1, sign).astype(r.dtype)
 
 
 def _arity(pattern: str | int, nprocs: int) -> int:

@@ -182,6 +182,14 @@ def test_qr_of_tall_rows_is_one_superstep_and_leaves_q_where_the_rows_are() -> N
 
 
 @pytest.mark.parametrize("nprocs", [1, 3])
+def test_an_infinity_that_nothing_is_divided_by_is_an_infinity_in_r(nprocs: int) -> None:
+    a = np.array([[1.0, 2.0], [0.0, -np.inf]])
+    q, r = same_everywhere(lambda proc: [each.compute() for each in ba.linalg.qr(a)], nprocs)
+    np.testing.assert_array_equal(q, [[1.0, 0.0], [0.0, -1.0]])
+    np.testing.assert_array_equal(r, [[1.0, 2.0], [0.0, np.inf]])
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
 def test_columns_that_depend_on_each_other_leave_q_orthonormal(dealt: None, nprocs: int) -> None:
     a = sample(3, 30, 4)
     a[:, 2] = a[:, 0]
