@@ -195,8 +195,7 @@ class Reported(Costs):
     """
 
     def __init__(self, proc: Process) -> None:
-        libraries = proc._task.libraries
-        self._proc: Process = libraries.get("declared") or libraries.setdefault("declared", proc.private())  # B2
+        self._proc = proc.private("bsp.declared")
         self.p, self.machine = proc.nprocs, proc.machine
 
     def _work(self, flops: Mapping[str, float], nbytes: float) -> None:

@@ -307,13 +307,15 @@ class Process:
 
     # -------------------------------------------------------------------------- libraries
 
-    def private(self) -> Process:
+    def private(self, library: str = "") -> Process:
         """Return a second handle of this process; its coarrays, messages and boundaries do not touch the caller's (B2).
 
         For libraries.  A boundary on the handle delivers what was issued on the handle and nothing else.  Its
         supersteps count like all others.  Every process must call it, in the same order.
+        library : the name of a library that calls it where its handle is needed first, perhaps in a round: a clone that
+            is given its state there then has the handle that the others have.  Calls with one name give one handle.
         """
-        return Process(self._task, self._task.new_context())
+        return Process(self._task, self._task.context_of(library) if library else self._task.new_context())
 
     # ------------------------------------------------------------------------ collectives
 

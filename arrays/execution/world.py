@@ -50,7 +50,7 @@ class World:
 
     def __init__(self, proc: bsp.Process) -> None:
         self.proc = proc
-        self.private = proc.private()
+        self.private = proc.private("bsp.arrays")
         self.context = self.private._context
         self.task = proc._task
         self.pid = proc.pid

@@ -111,7 +111,8 @@ class Task:
         self.raised_in = 0  # superstep
         self.fault: BspError | TypeError | None = None  # a mistake found at a boundary: the next header reports it
         self.contexts = {0: Context(0), 1: Context(1)}
-        self._next_context = 2
+        self.next_context = 2
+        self.of_libraries: dict[str, int] = {}  # the contexts of libraries that have named theirs
         self.handle: Process | None = None
         self.label: str | None = None  # of the superstep under way
         self.choice: Choice | None = None  # the algorithm of the collective under way
@@ -337,9 +338,15 @@ class Task:
 
     def new_context(self) -> Context:
         """Return a new name space for a library's own supersteps; its number is the same on every process."""
-        context = self.contexts[self._next_context] = Context(self._next_context)
-        self._next_context += 1
+        context = self.contexts[self.next_context] = Context(self.next_context)
+        self.next_context += 1
         return context
+
+    def context_of(self, library: str) -> Context:
+        """Return the name space of a library, made at the first call."""
+        if library not in self.of_libraries:
+            self.of_libraries[library] = self.new_context().id
+        return self.contexts[self.of_libraries[library]]
 
     def line(self) -> SourceLine:
         """Return the source line where the user's code waits.  Takes some microseconds."""

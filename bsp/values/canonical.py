@@ -21,6 +21,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from bsp.values.payload import NUMBER_TYPES, is_single
+
 _PLAIN = (
     int,
     float,
@@ -120,7 +122,7 @@ def _key(value: Any) -> Any:
     if isinstance(value, np.generic):
         return None if value.dtype.hasobject else (kind, value.dtype.str, value.tobytes())
     if isinstance(value, np.dtype):
-        return None if value.metadata else (np.dtype, value, value.isalignedstruct)
+        return None if value.metadata else (np.dtype, value, value.num, value.isalignedstruct)  # `l` equals `q`
     return (kind, repr(value)) if kind.__module__ in _BY_REPR else None
 
 
@@ -152,6 +154,14 @@ def _masked(function: Any, arguments: Any, state: Any, absent: list[str]) -> Any
     return array
 
 
+def _save_number_type(pickler: _Canonical, value: np.dtype[Any]) -> None:
+    """Pickle the dtype of plain numbers by its character: read back, NumPy's own pickle is another object, or `q` `l`.
+
+    How an array travels depends on both, and must not depend on whether a clone was given its state.
+    """
+    pickler.save_reduce(*((np.dtype, (value.char,)) if is_single(value) else value.__reduce__()), obj=value)
+
+
 def _save_partial(pickler: _Canonical, value: functools.partial[Any]) -> None:
     """Pickle a partial function without its `__dict__` if that is empty: a mere look at the `__dict__` makes one."""
     reduced: Any = value.__reduce__()
@@ -169,6 +179,7 @@ def _save_frozenset(pickler: _Canonical, value: frozenset[Any]) -> None:
     pickler.save_reduce(frozenset, (pickler.in_order(value),), obj=value)
 
 
+_Canonical.dispatch |= {type(np.dtype(each)): _save_number_type for each in NUMBER_TYPES}
 _Canonical.dispatch[np.ndarray] = _save_array
 _Canonical.dispatch[np.ma.MaskedArray] = _save_masked
 _Canonical.dispatch[functools.partial] = _save_partial

@@ -65,8 +65,9 @@ def is_small(array: np.ndarray) -> bool:
 
 
 def is_single(dtype: np.dtype[Any]) -> bool:
-    """Return whether a dtype is the one object that NumPy has for plain numbers of its character."""
-    return _SINGLE.get(dtype.num) is dtype
+    """Return whether a dtype is NumPy's for plain numbers of its character, be it another object, as pickles give."""
+    known = _SINGLE.get(dtype.num)
+    return known is dtype or (known is not None and known == dtype and not dtype.metadata)
 
 
 @lru_cache(maxsize=1024)
@@ -92,7 +93,8 @@ def _described(head: bytes) -> tuple[np.dtype[Any], tuple[int, ...]]:
     return _SINGLE[head[0]], struct.unpack_from(f"<{head[1]}q", head, 8)
 
 
-_SINGLE: dict[int, np.dtype[Any]] = {dtype.num: dtype for dtype in map(np.dtype, "?bhilqBHILQefdgFDG")}
+NUMBER_TYPES = "?bhilqBHILQefdgFDG"  # the characters of dtypes of plain numbers
+_SINGLE: dict[int, np.dtype[Any]] = {dtype.num: dtype for dtype in map(np.dtype, NUMBER_TYPES)}
 _canonical: dict[tuple[np.dtype[Any], str], np.dtype[Any]] = {}
 
 
@@ -103,8 +105,11 @@ def received(array: np.ndarray) -> np.ndarray:
     would depend on whether they came from this element or another one.
     """
     dtype = array.dtype
-    if is_single(dtype) or is_abstract(array):
+    known = _SINGLE.get(dtype.num)
+    if known is dtype or is_abstract(array):
         return array
+    if known is not None and is_single(dtype):
+        return array.view(known)
     key = dtype, repr(dtype.metadata)
     known = _canonical.get(key)
     if known is None:
@@ -199,7 +204,7 @@ canonical = False  # whether equal values must give equal pickles; set for clone
 
 def dumps(value: Any) -> bytes:
     """Return a value's pickle: canonical, weighed, or plain, by the two switches above."""
-    found = scalar_out(value)  # the same by all three
+    found = scalar_out(value)  # by all three: its bytes depend on the value alone
     if found is not None:
         return found
     if canonical:

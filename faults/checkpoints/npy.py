@@ -1,8 +1,8 @@
 """Conversion of arrays to bytes in NumPy's npy format and back, without pickle.
 
 Some arrays cannot be converted: arrays of objects, instances of subclasses, and dtypes of which npy would lose
-something (metadata, alignment, types that other libraries have registered).  They stay in the pickle of the object that
-contains them.
+something (metadata, alignment, that it is `q` and not `l`, types that other libraries have registered).  They stay in
+the pickle of the object that contains them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class _Reader:
 
 
 def _is_plain(dtype: np.dtype[Any]) -> bool:
-    """Return whether a dtype has no part that dtype comparison ignores: metadata, alignment, a scalar type of its own.
+    """Return whether a dtype has no part that comparison ignores: metadata, alignment, `q` for `l`, a scalar type.
 
     For such parts the round trip in `_start` would compare equal although npy has lost them.
     """
@@ -86,7 +86,7 @@ def _is_plain(dtype: np.dtype[Any]) -> bool:
     if dtype.subdtype is not None:
         return _is_plain(dtype.subdtype[0])
     if dtype.fields is None:
-        return True
+        return dtype.kind not in "iu" or dtype.num == np.dtype(dtype.str).num
     return dtype.type is np.void and all(_is_plain(field[0]) for field in dtype.fields.values())
 
 

@@ -70,15 +70,16 @@ def capture(task: Task, place: LoopPosition, into: Segment | None = None) -> Pac
         task.streams.enter()  # which puts back the half of a normal pair
     named = _naming(task, place)
     rng = task.handle.__dict__.get("rng") if task.handle is not None else None
-    memory = [
+    contexts = [
         (context.id, context.registered, context.arrived, context.inbox,
          [None if c is None else (c.local, c._shapes, c._aliased) for c in context.coarrays])
         for context in task.contexts.values()
     ]  # fmt: skip
+    memory = contexts, task.next_context, task.of_libraries
     values = None if place.state is None else vars(place.state)
     streams = task.streams.state(), None if rng is None else standing(rng)
     text = b"" if task.text is None else task.text.getvalue()
-    rest = (task._next_context, task.loops, streams, text)
+    rest = (task.loops, streams, text)
     # two pickles: `restore` must have made the coarrays of the first before it loads the second, which names them;
     # `beside` is one for both, so an array in both is kept once
     beside = _Beside(task, place, into)
@@ -280,11 +281,13 @@ def restore(task: Task, place: LoopPosition, data: Packed) -> None:
 
 
 def _restore(task: Task, place: LoopPosition, memory: _Named, rest: _Named) -> None:
-    """Load the coarrays and inboxes, then the State, generators and text.
+    """Load the coarrays, inboxes and contexts of libraries, then the State, generators and text.
 
-    The order matters: the State may refer to coarrays by name, so they must exist before it is loaded.
+    The order matters: the State may refer to coarrays by name, so they must exist before it is loaded.  It may also
+    hold arrays, whose library may not have been used here before.
     """
-    for identity, registered, arrived, inbox, coarrays in memory.load():
+    contexts, task.next_context, task.of_libraries = memory.load()
+    for identity, registered, arrived, inbox, coarrays in contexts:
         context = task.contexts.setdefault(identity, Context(identity))
         context.registered, context.arrived, context.inbox = registered, arrived, inbox
         del context.coarrays[len(coarrays) :]
@@ -297,7 +300,7 @@ def _restore(task: Task, place: LoopPosition, memory: _Named, rest: _Named) -> N
                 context.coarrays[index] = coarray
             else:
                 context.coarrays.append(coarray)
-    values, (task._next_context, task.loops, streams, text) = rest.load()
+    values, (task.loops, streams, text) = rest.load()
     if place.state is not None:
         place.state.__dict__.clear()
         place.state.__dict__.update(values or {})

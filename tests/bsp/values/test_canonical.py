@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bsp.values.canonical import pickled
+from bsp.values.payload import NUMBER_TYPES, array_out, received
 
 NUMBERS = st.one_of(st.integers(), st.floats(), st.booleans(), st.none(), st.complex_numbers())
 LEAVES = st.one_of(
@@ -91,6 +92,28 @@ def test_equal_numbers_of_other_types_stay_what_they_are(pair: tuple[Any, Any]) 
 def test_arrays_that_have_been_moved_share_their_dtype_with_new_ones() -> None:
     moved = pickle.loads(pickled(np.arange(3.0)))
     assert pickled([moved, np.zeros(3)]) == pickled([np.arange(3.0), np.zeros(3)])
+
+
+@pytest.mark.parametrize("char", NUMBER_TYPES)
+def test_dtypes_of_numbers_that_have_been_moved_are_numpys_own_objects(char: str) -> None:
+    """By others an array travels in another way, or `q` becomes `l`: a clone given its state would send other bytes."""
+    array = np.ones(2, char)
+    for kept in (array.dtype, [array], {"x": array[0]}, (array, array.dtype)):
+        moved = pickle.loads(pickled(kept))
+        assert pickled(moved) == pickled(kept)
+    (moved,) = pickle.loads(pickled([array]))
+    assert moved.dtype is array.dtype
+
+
+@pytest.mark.parametrize("char", NUMBER_TYPES)
+def test_arrays_with_other_objects_for_the_same_dtype_travel_alike(char: str) -> None:
+    array = np.ones(2, char)
+    other = np.frombuffer(array.tobytes(), np.dtype(char, copy=True))
+    assert other.dtype is not array.dtype
+    assert array_out(other) == array_out(array) is not None
+    assert received(other).dtype is array.dtype
+    marked = array.view(np.dtype(char, metadata={"unit": "m"}))
+    assert array_out(marked) is None and received(marked).dtype.metadata == {"unit": "m"}
 
 
 def test_masked_arrays_that_have_been_moved() -> None:

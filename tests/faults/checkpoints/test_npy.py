@@ -99,6 +99,8 @@ NOT_KEPT: dict[str, Any] = {
     "names beyond Latin-1": np.zeros(2, [("Ł", "i4")]),
     "metadata": np.zeros(2, np.dtype("f8", metadata={"unit": "m"})),
     "metadata of a field": np.zeros(2, [("a", np.dtype("f8", metadata={"unit": "m"}))]),
+    "long long, which equals long": np.zeros(2, np.longlong),
+    "long long in a field": np.zeros(2, [("a", np.ulonglong)]),
     "aligned fields": np.zeros(2, np.dtype([("a", "i1"), ("b", "f8")], align=True)),
     "fields out of order": np.zeros(2, {"names": ["a", "b"], "formats": ["i4", "i4"], "offsets": [4, 0]}),
     "fields that overlap": np.zeros(2, {"names": ["a", "b"], "formats": ["i4", "i4"], "offsets": [0, 0]}),

@@ -97,6 +97,33 @@ for times in (20, 10):
         rounds[k % 3] += 1
 print(proc.pid, model.beta.hex(), mean.tolist(), history, dict(rounds))
 """,
+    "arrays that are first used in a round, and kept": """
+import bsp.arrays as ba
+state = bsp.State(total=0.0, kept=None)
+for k in proc.rounds(25, state):
+    time.sleep(0.004)
+    lib = proc.private("of the test")
+    x = ba.arange(60).reshape(20, 3) * k
+    state.kept = (x if state.kept is None else state.kept[::-1] + x).astype("c8").persist()
+    lib.send((proc.pid + 1) % proc.nprocs, k)
+    lib.sync()
+    state.total += float(ba.sort(x.reshape(-1))[7].compute()) + abs(complex(state.kept.sum().compute()))
+    state.total += lib.inbox[0].payload
+print(proc.pid, state.total.hex())
+""",
+    "arrays of every dtype of numbers, sent on from the state": """
+state = bsp.State(kept=[])
+for k in proc.rounds(25, state):
+    time.sleep(0.004)
+    right = (proc.pid + 1) % proc.nprocs
+    proc.send(right, [np.full(2, k % 2, char) for char in "?bhilqBHILQefdgFDG"])
+    proc.send(right, np.full(3, k, "lq"[k % 2]))
+    for each in state.kept:
+        proc.send(right, each)
+    proc.sync()
+    state.kept = [message.payload for message in proc.inbox][-6:]
+print(proc.pid, [each.tolist() for each in state.kept if type(each) is np.ndarray])
+""",
 }
 FAULTS = (
     "kill:element=1,superstep=9; kill:worker=2,superstep=12; kill:element=4,superstep=22; kill:worker=0,superstep=25"
