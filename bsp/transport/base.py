@@ -92,7 +92,7 @@ class Solo:
 
     def restart_clock(self) -> None:
         """Set the clock to 0."""
-        self._began = time.perf_counter()
+        self._began, self._agreed = time.perf_counter(), 0.0
 
     def clock(self) -> float:
         """Return the seconds since the start, or since the clock was restarted."""

@@ -1493,3 +1493,19 @@ proc.sync()
     started = [int(path.name) for path in tmp_path.iterdir() if path.name.isdecimal()]
     assert len(started) >= 2
     assert not [pid for pid in started if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"]
+
+
+@ONE_TWO_FOUR
+def test_time_begins_with_the_program_and_does_not_go_back(write: Write, elements: int) -> None:
+    """Before the first boundary it was that of the start-up's last one, by a clock that was then set to 0."""
+    script = write("""
+        import bsp
+        proc = bsp.process()
+        times = [proc.time()]
+        for k in range(3):
+            proc.sync()
+            times.append(proc.time())
+        assert times[0] == 0 and times == sorted(times), times
+    """)
+    done = job(script, elements=elements)
+    assert (done.status, done.err) == (0, "")
