@@ -8,6 +8,7 @@ instead of a call that makes one, and then its content as usual; loading fills t
 
 from __future__ import annotations
 
+import array
 import copyreg
 import random
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -33,16 +34,16 @@ class Own:
 def keeps_identity(value: Any) -> bool:
     """Return whether an object can be filled with another's content.
 
-    These are Python's containers that can change, namespaces, arrays of numbers that are alone in their memory,
-    generators of numbers, and objects of classes that pickle makes by `__new__` without arguments, or that have
-    methods `_keeps_identity`, `_content` and `_fill`.
+    These are Python's containers that can change, its bytes and arrays, namespaces, NumPy's arrays of numbers that are
+    alone in their memory, generators of numbers, and objects of classes that pickle makes by `__new__` without
+    arguments, or that have methods `_keeps_identity`, `_content` and `_fill`.
     """
     kind: Any = type(value)
     if kind is np.ndarray:
         base = value if value.base is None else value.base
         alone = type(base) is np.ndarray and base.base is None and base.nbytes == value.nbytes and value.flags.forc
         return alone and value.flags.writeable and not value.dtype.hasobject
-    if kind in (*_SEQUENCES, *_MAPPINGS, *_GENERATORS, set):
+    if kind in (*_SEQUENCES, *_MAPPINGS, *_BY_STATE, set):
         return True
     if hasattr(kind, "_keeps_identity"):
         return bool(value._keeps_identity())
@@ -62,8 +63,8 @@ def reduced(value: Any, own: Own) -> Any:
         return _emptied, (own,), getattr(value, "__dict__", None) or None, None, iter(value.items())
     if kind is set:
         return _emptied, (own,), frozenset(value), None, None, set.update
-    if kind in _GENERATORS:
-        read, write = _GENERATORS[kind]
+    if kind in _BY_STATE:
+        read, write = _BY_STATE[kind]
         return _emptied, (own,), read(value), None, None, write
     if hasattr(kind, "_keeps_identity"):
         return _emptied, (own,), value._content(), None, None, kind._fill
@@ -95,7 +96,18 @@ def _set_state(generator: np.random.Generator, state: Any) -> None:
     bits.__setstate__(state)
 
 
-_GENERATORS: dict[type, tuple[Callable[[Any], Any], Callable[[Any, Any], None]]] = {
+def _set_bytes(value: bytearray, data: bytes) -> None:
+    value[:] = data
+
+
+def _set_items(value: array.array[Any], data: bytes) -> None:
+    del value[:]
+    value.frombytes(data)
+
+
+_BY_STATE: dict[type, tuple[Callable[[Any], Any], Callable[[Any, Any], None]]] = {  # how to read it, and to replace it
+    bytearray: (bytes, _set_bytes),
+    array.array: (array.array.tobytes, _set_items),
     random.Random: (random.Random.getstate, random.Random.setstate),
     np.random.Generator: (_state_of, _set_state),
     np.random.RandomState: (np.random.RandomState.get_state, np.random.RandomState.set_state),

@@ -5,6 +5,7 @@ Processes are made again by the rehearsal of `check=True`, which compares all by
 
 from __future__ import annotations
 
+import array
 import random
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -76,10 +77,11 @@ def train(proc: Process) -> Any:
     drawn, rate = np.random.default_rng(proc.pid), np.ones(6).reshape(2, 3)
     row, start = rate[1], np.arange(3.0)
     last, by_parity, kinds, order = deque([0.0], maxlen=3), defaultdict(list), Counter(), OrderedDict()
+    spelt, parts = bytearray(b"x"), array.array("d", [0.5, 1.5])
     objects: dict[str, Any] = {
         "model": model, "history": history, "best": best, "settings": settings, "optimizer": optimizer, "seen": seen,
         "count": count, "own": own, "coin": coin, "older": older, "drawn": drawn, "rate": rate, "last": last,
-        "by_parity": by_parity, "kinds": kinds, "order": order,
+        "by_parity": by_parity, "kinds": kinds, "order": order, "spelt": spelt, "parts": parts,
     }  # fmt: skip
     state = bsp.State(**objects, x=start)
     for k in proc.rounds(6, state):
@@ -99,12 +101,15 @@ def train(proc: Process) -> Any:
         order[k] = kinds["round"]
         order.move_to_end(0)
         row *= 0.5
+        spelt += b"%d" % k
+        parts[0] += own.total
+        parts.append(k)
         state.x = state.x + start  # `start` itself stays as it was
         assert model.optimizer is optimizer and optimizer.model is model and best["of"] is history
         assert all(getattr(state, name) is value for name, value in objects.items())
     return (
         model.w.tolist(), history, best, dict(settings), settings.scale, sorted(seen), count, own.total,
-        drawn.random(), rate.tolist(), state.x.tolist(), last, by_parity, kinds, order,
+        drawn.random(), rate.tolist(), state.x.tolist(), last, by_parity, kinds, order, spelt, parts.tolist(),
     )  # fmt: skip
 
 
