@@ -24,7 +24,7 @@ def prediction_text(record: dict[str, Any]) -> str:
     p, elements = record["processes"], record["elements"]
     lines = [
         f"{' '.join(record['program']) or 'program'}: {counted(p, 'process', 'processes')} on "
-        f"{counted(elements, 'element')} of {machine['name']} ({machine['kind']}){abstract}",
+        f"{counted(elements, 'element')} of {_named(machine)}{abstract}",
         f"predicted {in_seconds(record['seconds'])}   {counted(record['supersteps'], 'superstep')}   "
         f"{in_words(record['words'])} word{'s' * (record['words'] != 1)}   "
         f"{in_words(record['messages'])} message{'s' * (record['messages'] != 1)}   "
@@ -38,6 +38,11 @@ def prediction_text(record: dict[str, Any]) -> str:
     lines += record["balance"]
     lines += [f"note: {note}" for note in record.get("notes", ())]
     return "\n".join(lines) + "\n" + _rendered(_places(record))
+
+
+def _named(machine: dict[str, Any]) -> str:
+    """Return a machine's name, and where its figures come from."""
+    return "a default machine" if machine["kind"] == "default" else f"{machine['name']} ({machine['kind']})"
 
 
 def _places(record: dict[str, Any]) -> Table:
@@ -80,7 +85,7 @@ def sweep_text(records: Sequence[dict[str, Any]]) -> str:
         )  # fmt: skip
     machine = first["machine"]
     notes = dict.fromkeys(note for record in records for note in record.get("notes", ()))
-    head = f"{' '.join(first['program'])} on {machine['name']} ({machine['kind']})\n"
+    head = f"{' '.join(first['program'])} on {_named(machine)}\n"
     return head + "".join(f"note: {note}\n" for note in notes) + _rendered(table)
 
 

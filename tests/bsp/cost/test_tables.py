@@ -18,7 +18,7 @@ def test_a_prediction_of_one_superstep_and_one_message_is_told_in_the_singular()
         proc.sync()
 
     head, sums, *_ = str(bsp.predict(main, nprocs=2, elements=1, machine=bsp.Machine(p=1))).splitlines()
-    assert head.startswith("main: 2 processes on 1 element of default")
+    assert head.startswith("main: 2 processes on 1 element of a default machine")
     assert "   1 superstep   " in sums
     assert "   1 message   " in sums
     two = str(bsp.predict(lambda proc: (proc.sync(), proc.sync()), nprocs=2, elements=2)).splitlines()
