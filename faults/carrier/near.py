@@ -120,17 +120,16 @@ class NearLinks:
 
     def close(self, seconds: float = 0.0) -> None:
         """Close all connections, after at most so many seconds for what has not been written yet."""
-        until = time.monotonic() + seconds
-        while self._writing and (left := until - time.monotonic()) > 0:
-            for descriptor, _ in self._epoll.poll(left):
-                if descriptor in self._writing:
-                    self._writing[descriptor].flush()
-        for link in list(self._writing.values()):
-            link.close()
         for descriptor in list(self._incoming):
             self._drop(descriptor)
-        self._epoll.close()
         self._listener.close()
+        until = time.monotonic() + seconds
+        while self._writing and (left := until - time.monotonic()) > 0:
+            for descriptor in [each for each, _ in self._epoll.poll(left) if each in self._writing]:
+                self._writing[descriptor].flush()
+        for link in list(self._writing.values()):
+            link.close()
+        self._epoll.close()
 
 
 class Incoming:
