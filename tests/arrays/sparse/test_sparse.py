@@ -593,3 +593,17 @@ def test_functions_that_would_take_a_sparse_array_for_something_else_are_refused
         with pytest.raises(TypeError, match=rf"{name}: SparseArray is no array .* it has a method {name}\(\)"):
             function(a)
     assert (np.shape(a), np.ndim(a), float(np.sum(a))) == ((4, 4), 2, 4.0)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_an_array_made_before_rounds_is_first_multiplied_in_one_by_processes_made_again(nprocs: int) -> None:
+    """They did not have the exchange that the others had found in the first round, and looked for it."""
+
+    def main(proc: bsp.Process) -> float:
+        A = sparse.diags([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(40, 40))
+        state = bsp.State(x=ba.ones(40))
+        for _ in proc.rounds(6, state):
+            state.x = (A.T @ (A @ state.x) * 0.1 + state.x).persist()
+        return float(state.x.sum())
+
+    assert bsp.run(main, nprocs=nprocs, check=True) == bsp.run(main, nprocs=nprocs)
