@@ -26,7 +26,7 @@ def same(a: Any, b: Any) -> bool:
 def test_scalars_of_any_bytes(kind: str, data: bytes) -> None:
     value = np.frombuffer(data, kind, 1)[0] if kind not in "?gG" else np.dtype(kind).type(int.from_bytes(data[:7]))
     written = dumps(value)
-    assert written == pickle.dumps(value, 5)
+    assert written == pickle.dumps(value, 5) or kind in "gG"  # which canonical pickles write in another way
     assert same(pickle.loads(canonical.pickled(value)), value)
     assert same(loads(written), pickle.loads(written)) and same(loads(memoryview(written)), pickle.loads(written))
 
