@@ -120,7 +120,7 @@ class _Guard(ThreadAuthenticator):
 
 
 class _OnlyThisKey:
-    """What ZeroMQ asks whether a connection is accepted."""
+    """The object that ZeroMQ asks whether a connection is accepted."""
 
     def __init__(self, key: JobKey) -> None:
         self._key = key

@@ -1497,7 +1497,7 @@ proc.sync()
 
 @ONE_TWO_FOUR
 def test_time_begins_with_the_program_and_does_not_go_back(write: Write, elements: int) -> None:
-    """Before the first boundary it was that of the start-up's last one, by a clock that was then set to 0."""
+    """A program that asked before its first boundary was told the time of the start-up, by a clock then set to 0."""
     script = write("""
         import bsp
         proc = bsp.process()

@@ -96,7 +96,7 @@ def test_arrays_that_have_been_moved_share_their_dtype_with_new_ones() -> None:
 
 @pytest.mark.parametrize("char", NUMBER_TYPES)
 def test_dtypes_of_numbers_that_have_been_moved_are_numpys_own_objects(char: str) -> None:
-    """By others an array travels in another way, or `q` becomes `l`: a clone given its state would send other bytes."""
+    """Arrays of other dtype objects travel in another way: a clone that is given its state would send other bytes."""
     array = np.ones(2, char)
     for kept in (array.dtype, [array], {"x": array[0]}, (array, array.dtype)):
         moved = pickle.loads(pickled(kept))
