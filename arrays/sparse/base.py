@@ -37,7 +37,7 @@ _KEEP_ZERO = frozenset((
     "isnan", "isinf", "fabs",
 ))  # fmt: skip
 _OPERATORS = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "matmul": "matmul"}
-_COMPARED = {"maximum": np.greater, "minimum": np.less}  # with 0, numbers for which the result of a zero is none
+_COMPARED = {"maximum": np.greater, "minimum": np.less}  # `_COMPARED[name](0, x)`: elements that are 0 stay 0
 
 
 def _not_compared(sign: str, a: object, b: object) -> TypeError:

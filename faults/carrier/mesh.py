@@ -142,7 +142,10 @@ class Mesh:
         """Close all connections, after at most so many seconds for what has not been sent yet."""
         self._near.close(seconds)
         for _, out in self._peers.values():
-            out.close(seconds)
+            if isinstance(out, Sender):
+                out.close(seconds)
+            else:
+                out.close()
         self._peers.clear()
         if self._abroad is not None:
             self._abroad.close()

@@ -222,8 +222,8 @@ class Outgoing:
         end.close()
         return None
 
-    def close(self, seconds: float = 0.0) -> None:
-        """Close the connection; what has not been written is lost: `NearLinks.close` waits for it."""
+    def close(self) -> None:
+        """Close the connection; what has not been written is lost."""
         if self._wire is not None:
             self._links.forget_room(self)
             self._wire.close()
