@@ -15,7 +15,8 @@ N9      The right to an effect passes to another clone only after its holder's c
         confirmed, because a host is lost or cut off, it passes on when the holder's lease has certainly run out: see
         lease.py.  Orders acknowledge reports, and leases run from the times of these.
 N11     When digests differ, with three votes the minority is refreshed; with two the job stops by name.
-N12     An exception belongs to the program when all live clones raise it alike; of three, one may be outvoted.
+N12     An exception belongs to the program when all live clones raise it alike; of three, one may be outvoted.  So
+        does the end of a worker that as many elements as a bundle has clones, at least two, see alike in one superstep.
 N13     Under a hold each clone names its next head, and the largest becomes the target of all, or the one behind the
         last checkpoint if that is later.  A clone that names none within a second is left out.
 N16     A bsprun that takes over goes on from the newest orders that an element has, and from the values of proc.once
@@ -135,6 +136,7 @@ class Arbiter:
         self._hold_at = 0.0  # time of the hold's order (N13)
         self._beat_at = 0.0
         self._warned: set[tuple[int, int, int]] = set()  # (bundle, since, element) of failures that have been handled
+        self._fenced_for: Counter[tuple[int, str]] = Counter()  # elements, by (bundle, failure) for which they were
 
     # ------------------------------------------------------------------------------ events
 
@@ -700,7 +702,7 @@ class Arbiter:
         """Handle the reported state of one clone; return whether the view has changed.
 
         A newcomer that has joined gets its role.  A failing clone is made anew, or its element is fenced, or its bundle
-        is lost if nothing else has its state.
+        is lost if nothing else has its state or newcomers have failed alike (N12).
         """
         host = self._host(progress.bundle, element)
         if host is None or host.since != progress.since:
@@ -724,7 +726,10 @@ class Arbiter:
             if progress.stale or (alone and progress.bundle not in alone):
                 if self._refresh(progress.bundle, element, progress.failing):
                     return True
-            elif not alone:
+            elif not alone and self._fenced_for[progress.bundle, progress.failing] + 1 < max(
+                2, self.goal[progress.bundle]
+            ):
+                self._fenced_for[progress.bundle, progress.failing] += 1
                 self._fenced.add(element)
                 self._effects.append(Fence(element, progress.failing))
                 return False

@@ -507,6 +507,31 @@ def test_an_element_whose_worker_fails_again_and_again_is_fenced_unless_it_is_th
     assert given(effects, Lost) == [Lost(0, 9, "its worker was killed, 4 times")]
 
 
+@pytest.mark.parametrize("clones", [2, 3])
+def test_newcomers_on_which_a_worker_fails_alike_are_not_replaced_for_ever(clones: int) -> None:
+    """N12: what ends on as many elements as a bundle has clones is the program's end, also while another holds it."""
+    why = "its worker left with status 5, 4 times in superstep 0"
+    court = Court(((0,),) * clones + ((1,),) * clones, standbys=clones)
+    for element in range(clones - 1):
+        assert given(court.say(element, 0, failing=why), Fence) == [Fence(element, why)]
+        court.died(element)
+        court.say(2 * clones + element, 0, joined=True)
+        assert court.host(0, 2 * clones + element).role is Role.LIVE
+    effects = court.say(2 * clones, 0, failing=why)
+    assert not given(effects, Fence)
+    assert given(effects, Lost) == [Lost(0, 0, why)]
+
+
+def test_failures_of_workers_in_other_supersteps_are_others() -> None:
+    """N12, N5: elements are replaced whose workers fail now and then."""
+    court = Court(standbys=2)
+    for number, element in enumerate((0, 2)):
+        why = f"its worker was killed by signal 9, 4 times in superstep {number}"
+        assert given(court.say(element, 0, failing=why), Fence) == [Fence(element, why)]
+        court.died(element)
+        court.say(4 + number, 0, joined=True)
+
+
 def test_an_element_whose_worker_fails_is_not_fenced_while_it_alone_has_another_bundle() -> None:
     """N5: the clone that fails is made anew there, and what only this element has goes on."""
     court = Court(((0, 1), (1,), (0,)), standbys=0)
