@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import suppress
 from inspect import Parameter, Signature, signature
 from typing import Any
 
@@ -99,9 +100,10 @@ class Binding:
         ):
             return self.ours(*args, **kwargs)
         extra = {name: kwargs.pop(name) for name in self.extra.intersection(kwargs)}
-        try:
+        bound = None
+        with suppress(TypeError):  # not by NumPy's signature
             bound = self.theirs.bind(*args, **kwargs)
-        except TypeError:  # not by NumPy's signature: the standard's, or a mistake, for which `ours` raises an error
+        if bound is None:  # by the standard's, or a mistake: the error of `ours` is raised here, without a context
             return self.ours(*args, **kwargs, **extra)
         return self._called(bound.arguments, extra)
 

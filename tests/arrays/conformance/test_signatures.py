@@ -142,6 +142,15 @@ def test_wrong_calls_raise_what_numpys_do() -> None:
     )
 
 
+def test_a_misspelt_name_is_one_error_that_names_the_function() -> None:
+    def main(proc: bsp.Process) -> None:
+        with pytest.raises(TypeError, match=r"^ones\(\) got an unexpected keyword argument 'dtpye'$") as raised:
+            ba.ones(8, dtpye=int)
+        assert raised.value.__context__ is None  # a traceback would begin with a frame of Python's inspect
+
+    bsp.run(main, nprocs=2)
+
+
 def test_what_has_no_meaning_here_is_refused_by_name() -> None:
     def main(proc: bsp.Process) -> None:
         a = ba.asarray(A)
