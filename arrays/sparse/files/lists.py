@@ -15,10 +15,8 @@ from bsp.arrays.files.lines.opening import BOM, Opening, opening_of
 from bsp.arrays.sparse.array import SparseArray
 from bsp.arrays.sparse.coo import CooArray
 from bsp.arrays.sparse.creation import from_coo
-from bsp.arrays.sparse.files.tables import Place, check_fits, indices_of, table_of, table_of_parquet, without
+from bsp.arrays.sparse.files.tables import EXACT, Place, check_fits, indices_of, table_of, table_of_parquet, without
 from bsp.arrays.typing import DTypeLike, PathLike
-
-_EXACT = 1 << 53  # indices from here on are not exact as floats
 
 
 def read_edges(
@@ -38,7 +36,7 @@ def read_edges(
     symmetric : add each edge that is not a loop in the other direction too.
     comments : what is between this text and the end of a line is not read; None: there are no comments.
     header : whether the first line has names; "auto": it does if none of its fields is a number.
-    dtype : of the values.  With float values, indices and weights are exact up to 2^53, from Parquet always.
+    dtype : of the values.  With float values, and from Parquet, indices are below 2^53, and weights exact up to it.
     bounds : of the processes' rows, as in `from_coo`.
     Cost: one superstep to read and to agree on it, and those of `from_coo`; see `lines_of` for compressed text.
     Raises NoSuchFile, FileError, or FormatError with the line or row; PlanTooLarge if the rows do not fit in memory.
@@ -101,7 +99,7 @@ class _ListReader(NamedTuple):
 
         def work() -> tuple[tuple[int, ...], int]:
             table, place, size = self._table()
-            limits = shape or [_EXACT] * len(names)
+            limits = shape or [EXACT] * len(names)
             found.extend(indices_of(table, k, self.base, length, place, names[k]) for k, length in enumerate(limits))
             lengths = [int(each.max(initial=-1)) + 1 for each in found]
             count = len(table)

@@ -18,6 +18,7 @@ from bsp.arrays.files.parquet import ParquetRows
 from bsp.arrays.typing import PathLike
 from bsp.cost.units import in_bytes
 
+EXACT = 1 << 53  # floats hold all integers below it
 _PIECE = 1 << 22  # bytes of text that are parsed at a time
 _RUNS = (b"  ", b" \n", b"\n ", b"\t", b"\r", b"\v", b"\f", b'"')  # text without them is read faster
 
@@ -69,14 +70,17 @@ def indices_of(table: np.ndarray, k: int, base: int, length: int, place: Place, 
     """Return a column of a table as indices counted from 0; ValueError if one is none or out of range.
 
     name : of the column, for messages.
+    Of a table of floats, indices from 2^53 on are out of range: they may have been rounded.
     """
     given = table[:, k]
+    if given.dtype.kind == "f":
+        length = min(length, EXACT - base)
     with np.errstate(invalid="ignore"):
         found = given.astype(np.int64)
     wrong = np.flatnonzero((found != given) | (found < base) | (found >= base + length))
     if len(wrong):
         at = int(wrong[0])
-        raise ValueError(f"{place(at)}: {name} {given[at]:.15g} is none of {base} to {base + length - 1}")
+        raise ValueError(f"{place(at)}: {name} {given[at]:.16g} is none of {base} to {base + length - 1}")
     return found - base
 
 

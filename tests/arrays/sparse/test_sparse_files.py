@@ -491,6 +491,22 @@ def test_mistakes_in_files_of_coordinates_have_their_places(tmp_path: Path, npro
 
 
 @pytest.mark.parametrize("nprocs", [1, 3])
+def test_indices_that_floats_may_have_rounded_are_refused(tmp_path: Path, nprocs: int) -> None:
+    path, large = tmp_path / "a.txt", 2**53 + 1
+    for base in (0, 1):
+        options: dict[str, Any] = {"values": 2, "base": base, "shape": (4, 2**60)}
+        path.write_text(f"1 {large} 2\n2 {2**53 - 1} 3\n")
+        message = f"line 1: coordinate 1 {2**53} is none of {base} to {2**53 - 1}"
+        assert message in told(FormatError, lambda: sparse.read_coordinates(path, (0, 1), **options), nprocs)
+        read = lambda proc: sparse.read_coordinates(path, (0, 1), dtype=int, **options).compute()  # noqa: E731
+        for found in bsp.run(read, nprocs=nprocs):
+            assert [*found.coords[1]] == [large - base, 2**53 - 1 - base]
+        path.write_text(f"2 {2**53 - 1} 1.5\n")
+        for found in bsp.run(lambda proc: sparse.read_coordinates(path, (0, 1), **options).compute(), nprocs=nprocs):
+            assert [*found.coords[1]] == [2**53 - 1 - base]
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
 def test_unsigned_integers_are_written_and_read_as_scipy_does(tmp_path: Path, nprocs: int) -> None:
     W = np.array([[0, 2**64 - 1], [2**63, 0], [7, 0]], np.uint64)
     scipy.io.mmwrite(tmp_path / "theirs.mtx", ss.coo_array(W))
