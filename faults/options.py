@@ -23,7 +23,7 @@ OPTIONS: dict[str, dict[str, Any]] = {  # by flag, as `add_argument` takes them;
     "--standby": {"type": int, "metavar": "S", "help": "elements that wait to take a place (default 0)"},
     "--tail-limit": {"type": float, "metavar": "T", "help": "a clone above T times MinTime is a tail (default 5)"},
     "--hang-limit": {
-        "type": float, "metavar": "SECONDS", "help": "of silence, before an element is ended (default 10)",
+        "type": float, "metavar": "SECONDS", "help": "after which a silent element is ended (default 10)",
     },
     "--checkpoint": {
         "metavar": "DIR", "help": "write the state of rounds there, sealed; SIGTERM: write one and end (75)",

@@ -14,47 +14,75 @@ from bsp.cost.whole_file import same_file, why_not
 from bsp.errors import BspError
 from bsp.host import cores, find_mpiexec, no_mpi
 
-_OF_JOBS = {  # the commands for nonstop jobs
-    "jobs": "your nonstop jobs on this machine",
-    "status": "where a nonstop job's processes run, and how far they are",
-    "drain": "move what a nonstop job has on a host to others, without a pause",
-    "join": "give a nonstop job this machine (bsprun --listen)",
+COMMANDS = {  # by name: what it does, and an example
+    "doctor": (
+        "say what works here, or on other hosts: Python, NumPy, MPI, a real job",
+        "bsp doctor --hosts h1:4,h2:4 script.py",
+    ),
+    "probe": (
+        "measure r, g, o and L of this machine, or of hosts and their network",
+        "bsp probe --hosts h1:4,h2:4",
+    ),
+    "report": ("make a page from a trace or a prediction", "bsp report run.json -o run.html"),
+    "verify": (
+        "check SPMD functions against their sequential specifications",
+        "bsp verify examples/verified.py --mutate",
+    ),
+    "advise": (
+        "say whether to clone a job, to checkpoint it, or neither",
+        "bsp advise -p 64 --rounds 5000 --round-seconds 2 --mtbf 1000",
+    ),
+    "jobs": ("list your nonstop jobs on this machine", "bsp jobs"),
+    "status": ("say where a nonstop job's processes run, and how far they are", "bsp status training-3f2a"),
+    "drain": ("move what a nonstop job has on a host to others, without a pause", "bsp drain training-3f2a h2"),
+    "join": ("give a nonstop job this machine (bsprun --listen)", "bsp join h1:7411 --slots 4"),
 }
+_OF_JOBS = ("jobs", "status", "drain", "join")  # the commands for nonstop jobs
 
 
 def bsp(arguments: Sequence[str] | None = None) -> int:
     """Run the command `bsp`; return its exit status."""
     parser = Parser(prog="bsp", description="Ask about machines, programs and running jobs.", allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
-    doctor = commands.add_parser("doctor", help="what works here, or on other hosts: Python, NumPy, MPI, a real job")
+    parsers = {
+        name: commands.add_parser(
+            name, help=does, description=f"{does[0].upper()}{does[1:]}.\n\n  {example}", allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        for name, (does, example) in COMMANDS.items()
+    }  # fmt: skip
+    doctor, probe, report, verify = (parsers[name] for name in ("doctor", "probe", "report", "verify"))
     add_hosts(doctor)
     doctor.add_argument("script", nargs="?", help="a program that must be there, on every host")
-    probe = commands.add_parser(
-        "probe", help="measure r, g, o and L of this machine, or of hosts and their network", allow_abbrev=False
-    )
     probe.add_argument("-n", "--elements", type=int, metavar="P", help="elements to measure with (default: one a core)")
     add_hosts(probe)
     probe.add_argument("-o", "--output", metavar="FILE", help="write the machine file here too (always: the cache)")
-    probe.add_argument("--seconds", type=float, default=35.0, help="stop extending after this time (default 35)")
+    probe.add_argument(
+        "--seconds", type=float, default=35.0, help="measure no longer, even if rates are still uncertain (default 35)"
+    )
     probe.add_argument("--list", action="store_true", help="show what has been measured, and what comes ready-made")
-    report = commands.add_parser("report", help="a page from a trace or a prediction", allow_abbrev=False)
     report.add_argument("trace", metavar="TRACE.json", help="what bsprun --trace, or --predict --json, wrote")
-    report.add_argument("-o", "--output", metavar="FILE.html", help="default: TRACE.html")
+    report.add_argument("-o", "--output", metavar="FILE.html", help="the page (default: TRACE.html)")
     report.add_argument("--prediction", metavar="FILE.json", help="a prediction of the same program, to show beside")
-    verify = commands.add_parser("verify", help="check SPMD functions against their sequential specifications")
     verify.add_argument("file", help="a Python file with functions that bsp.verify.spec decorates; FILE::name for one")
-    verify.add_argument("--limit", type=int, metavar="N", help="cases of each at most (default 2000)")
-    verify.add_argument("--orders", type=int, metavar="N", help="other orders of turns and arrivals (default 1)")
-    verify.add_argument("--mutate", action="store_true", help="put faults into them, and tell how many the checks find")
-    advise = commands.add_parser("advise", help="clone a job, checkpoint it or neither", allow_abbrev=False)
+    verify.add_argument(
+        "--limit", type=int, metavar="N", help="inputs to check of each function, at most (default 2000)"
+    )
+    verify.add_argument(
+        "--orders", type=int, metavar="N",
+        help="further orders, of the processes' turns and of arriving messages, in which each runs (default 1)",
+    )  # fmt: skip
+    verify.add_argument(
+        "--mutate", action="store_true", help="change the functions, one fault at a time; count the faults found"
+    )
     given = sys.argv[1:] if arguments is None else arguments
     if "advise" in given[:1]:  # by name: bsp does not depend on bsp.faults
-        importlib.import_module("bsp.faults.advise.command").add_arguments(advise)
-    for name, text in _OF_JOBS.items():
-        of_jobs = commands.add_parser(name, help=text, allow_abbrev=False)
-        if name in given[:1]:
-            importlib.import_module("bsp.faults.bsprun.commands").add_arguments(name, of_jobs)
-    options = parser.parse_args(given)
+        importlib.import_module("bsp.faults.advise.command").add_arguments(parsers["advise"])
+    if given and given[0] in _OF_JOBS:
+        importlib.import_module("bsp.faults.bsprun.commands").add_arguments(given[0], parsers[given[0]])
+    options, unknown = parser.parse_known_args(given)
+    if unknown:
+        parsers.get(options.command, parser).error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         if options.command == "doctor":
             from bsp.command.doctor import here, on_hosts

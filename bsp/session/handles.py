@@ -46,6 +46,23 @@ def description(value: Any, drawn: bool) -> Description:
     )
 
 
+def _refused(use: str) -> Callable[..., NoReturn]:
+    """Return an operator of handles, which raises TypeError with the call to write; use: of `value`, as Python."""
+
+    def refuse(*operands: Any) -> NoReturn:
+        raise TypeError(_advice("operators", use))
+
+    return refuse
+
+
+def _advice(lacks: str, use: str) -> str:
+    """Return what a handle lacks, and the call that does it."""
+    return (
+        f"a handle has no {lacks}; what it stands for is on the processes, where functions use it: "
+        f"s.run(lambda proc, value: {use}, handle)"
+    )
+
+
 def stays(value: Any) -> bool:
     """Return whether a value belongs to its process, so that the caller of a session receives a handle."""
     return getattr(type(value), "_stays", False) is True
@@ -86,10 +103,19 @@ class Handle:
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):  # asked for by IPython, pickle and copy
             raise AttributeError(name)
-        raise AttributeError(
-            f"a handle has no {name!r}; what it stands for is on the processes, where functions use it: "
-            f"s.run(lambda proc, value: value.{name}, handle)"
-        )
+        raise AttributeError(_advice(repr(name), f"value.{name}"))
+
+    __getitem__ = _refused("value[...]")
+    __add__ = __radd__ = _refused("value + ...")
+    __sub__ = __rsub__ = _refused("value - ...")
+    __mul__ = __rmul__ = _refused("value * ...")
+    __truediv__ = __rtruediv__ = _refused("value / ...")
+    __matmul__ = __rmatmul__ = _refused("value @ ...")
+    __pow__ = __rpow__ = _refused("value ** ...")
+    __lt__, __le__ = _refused("value < ..."), _refused("value <= ...")
+    __gt__, __ge__ = _refused("value > ..."), _refused("value >= ...")
+    __neg__ = _refused("-value")
+    __float__ = _refused("float(value)")
 
     def compute(self) -> Any:
         """Return the whole array as a NumPy array, as `Array.compute` does.  Gathers it: its size should be small."""

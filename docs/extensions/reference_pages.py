@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 from plain_docstrings import escaped
 
+from bsp.command.tool import COMMANDS as COMMANDS_OF_BSP
+
 
 class Group(NamedTuple):
     """A page of the reference: the names of one module that belong to one subject."""
@@ -171,17 +173,7 @@ BIN = Path(sys.executable).parent
 COMMANDS = [
     ("bsprun", [str(BIN / "bsprun"), "--help"], "Run a program as processes, or predict what that costs."),
     ("bsprun --help-nonstop", [str(BIN / "bsprun"), "--help-nonstop"], "The options of jobs that survive faults."),
-    *[(f"bsp {word}".strip(), [str(BIN / "bsp"), *word.split(), "--help"], text)
-      for word, text in [("", "Ask about machines, programs and running jobs."),
-                         ("doctor", "Find out what works on this machine."),
-                         ("probe", "Measure this machine: r, g, o and L."),
-                         ("report", "Make a page from a trace or a prediction."),
-                         ("verify", "Check functions against their sequential specifications."),
-                         ("advise", "Choose between clones, checkpoints and neither."),
-                         ("jobs", "List your nonstop jobs on this machine."),
-                         ("status", "Show where a nonstop job runs, and how far it is."),
-                         ("drain", "Move what a nonstop job has on a host to other hosts."),
-                         ("join", "Give a nonstop job this machine.")]],
+    *[(f"bsp {word}".strip(), [str(BIN / "bsp"), *word.split(), "--help"], "") for word in ("", *COMMANDS_OF_BSP)],
     ("python -m bsp.algorithms.glm", [sys.executable, "-m", "bsp.algorithms.glm", "--help"],
      "Fit a regression to a CSV or Parquet file, without a program."),
     ("python -m bsp.faults.simulate", [sys.executable, "-m", "bsp.faults.simulate", "--help"],
@@ -195,7 +187,7 @@ def commands() -> str:
     for name, command, text in COMMANDS:
         environment = {**os.environ, "COLUMNS": "100"}
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-        lines += [name, "-" * len(name), "", text, "", ".. code-block:: text", ""]
+        lines += [name, "-" * len(name), "", *([text, ""] if text else []), ".. code-block:: text", ""]
         lines += [f"   {line}".rstrip() for line in done.stdout.splitlines()] + [""]
     return "\n".join(lines)
 

@@ -391,3 +391,21 @@ def test_a_file_that_cannot_be_written_is_told_before_the_work(
         bsp.command.tool.bsp(shlex.split(line))
     out, err = capsys.readouterr()
     assert out == "" and "cannot be written: No such file or directory" in err and "partial" not in err
+
+
+@pytest.mark.parametrize("command", bsp.command.tool.COMMANDS)
+def test_help_of_every_command_of_bsp_has_an_example_that_it_takes(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as left:
+        bsp.command.tool.bsp([command, "--help"])
+    assert left.value.code == 0
+    usage, summary, example, *_ = capsys.readouterr().out.split("\n\n")
+    assert usage.startswith(f"usage: bsp {command} ")
+    assert summary[0].isupper() and summary.endswith(".")
+    name, *words = shlex.split(example)
+    assert name == "bsp" and words[0] == command
+    with pytest.raises(SystemExit):  # the option that it lacks is the only one that is refused
+        bsp.command.tool.bsp([*words, "--no-such-option"])
+    assert capsys.readouterr().err == f"bsp {command}: error: unrecognized arguments: --no-such-option\n"

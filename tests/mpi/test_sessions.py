@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -237,6 +238,22 @@ def test_an_attribute_that_a_handle_lacks_is_used_in_a_function(session: bsp.Ses
     assert session.run(lambda proc, value: float(value.sum()), x) == [10.0] * 4
     assert not hasattr(x, "_repr_svg_")
     assert repr(x) and x.shape == (5,)
+
+
+@pytest.mark.parametrize(
+    ("use", "told"),
+    [
+        (lambda x: x[2:4], "value[...]"), (lambda x: 1 + x, "value + ..."), (lambda x: x + x, "value + ..."),
+        (lambda x: x @ x, "value @ ..."), (lambda x: x > 0, "value > ..."), (list, "value[...]"),
+    ],
+)  # fmt: skip
+def test_operators_of_a_handle_tell_the_call_to_write(
+    session: bsp.Session, use: Callable[[Any], Any], told: str
+) -> None:
+    x = session.run(lambda proc: ba.arange(5.0))[0]
+    with pytest.raises(TypeError, match=re.escape(f"s.run(lambda proc, value: {told}, handle)")):
+        use(x)
+    assert x and x in [x] and len({x, x}) == 1
 
 
 def test_what_lost_its_handle_is_forgotten(session: bsp.Session) -> None:
