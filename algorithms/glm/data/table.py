@@ -80,7 +80,7 @@ def read_table(
     reference : {column: level}: texts are compared with this one, not with the first in sorted order.
     delimiter : one character; None: a comma (a tab if the name ends in .tsv), or what separates the fields of the first
         lines.   decimal : "." or ","; None: what their numbers have.
-    na : texts that mark a missing value, besides an empty field, NA, N/A, NULL, None and nan.
+    na : texts that mark a missing value, besides an empty field, NA, N/A, n/a, #N/A, <NA>, NULL, null, None and nan.
     categorical : columns whose values are categories though they are numbers or dates.
     Text is UTF-8, or UTF-16 or UTF-32 with a byte-order mark.  Columns of numbers whose digits are grouped ("1,101")
     and of percentages ("33%", which is 0.33) are read as numbers; a column without a name that counts the rows, as

@@ -14,7 +14,8 @@ import numpy as np
 
 from bsp.arrays.expressions.graph import DType
 
-MISSING = ("", "NA", "N/A", "NULL", "null", "None", "nan", "NaN", "NAN")  # missing values; as floats NaN
+# texts of missing values; as floats NaN
+MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NULL", "null", "None", "nan", "NaN", "NAN")
 NOT_A_NUMBER = ("nan", "NaN", "NAN")  # those of them that Python reads as floats
 Converter = Callable[[str], float]  # from the text of a field to its number
 Converters = Converter | Mapping[int, Converter]  # of all columns, or by the number of a column

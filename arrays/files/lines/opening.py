@@ -9,6 +9,7 @@ import numpy as np
 
 from bsp.arrays.files.lines.comments import without
 from bsp.arrays.files.lines.fields import Fields, fields_of, is_blank, is_missing, is_number
+from bsp.cost.units import counted
 
 Chosen = int | str | Sequence[int | str] | None
 BOM = b"\xef\xbb\xbf"
@@ -41,7 +42,7 @@ def opening_of(
     while True:
         line = file.readline()
         if not line:
-            raise ValueError("it has no data: " + (f"{lines} lines" if lines else "it is empty"))
+            raise ValueError("it has no data: " + (counted(lines, "line") if lines else "it is empty"))
         text = line.removeprefix(BOM) if not lines else line
         bare = without(text, comments)
         if lines >= skiprows and not is_blank(bare, delimiter):

@@ -592,7 +592,7 @@ ERRORS = [
     ("1,2\n3\r,4\n", {"usecols": 1}, "line 2: it has carriage returns inside"),
     ("", {}, "it has no data: it is empty"),
     ("\n\n", {}, "it has no data: 2 lines"),
-    ("1,2\n", {"skiprows": 5}, "it has no data: 1 lines"),
+    ("1,2\n", {"skiprows": 5}, "it has no data: 1 line"),
     ("1,2\n3,4\n" * 50 + "5,6\n7,oops\n" + "1,2\n" * 99 + "x\n", {}, "line 102: column 2 ('c1'): 'oops' is no number"),
 ]
 

@@ -367,7 +367,7 @@ def test_mistakes_in_edges_are_told_with_their_line(tmp_path: Path, nprocs: int)
         ("0 1\n2 x\n", {"header": False}, "line 2: column 2 ('c1'): 'x' is no integer"),
         ("0 1 2\n# 5\n0 1\n", {"weights": 2}, "line 3: it has 2 fields, the first line has 3"),
         ("0 1\n", {"weights": 2}, "there is no column 2; there are 2"),
-        ("# only\n", {}, "it has no data: 1 lines"),
+        ("# only\n", {}, "it has no data: 1 line"),
     ]:
         path.write_text(text)
         assert message in told(FormatError, lambda options=options: sparse.read_edges(path, **options), nprocs)
