@@ -329,35 +329,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--mtbf", type=float, metavar="HOURS", help="mean time between the losses of one host (default: no crashes)")
     add("--slots", type=int, default=1, metavar="K", help="elements of a host, which are lost together (default 1)")
     tails = parser.add_mutually_exclusive_group()
-    tails.add_argument(
-        "--predictability",
-        type=float,
-        metavar="D",
-        help="how rare late rounds are: a share t^-D takes t times the shortest, or more",
-    )
-    tails.add_argument(
-        "--times", metavar="FILE", help="measured times of rounds: a trace, or JSON lines of times by element"
-    )
-    add(
-        "--elements",
-        type=int,
-        metavar="N",
-        help="elements there are; the fastest way is chosen (default: the cheapest way)",
-    )
+    tails.add_argument("--predictability", type=float, metavar="D",
+        help="how rare late rounds are: a share t^-D takes t times the shortest, or more")  # fmt: skip
+    tails.add_argument("--times", metavar="FILE", help="measured: a trace, or JSON lines of times by element")
+    add("--elements", type=int, metavar="N", help="elements there are: the fastest way is chosen (else the cheapest)")
     add("--checkpoint-seconds", type=float, metavar="S", help="length of a checkpoint (default: no checkpoints)")
     add(
-        "--restart-seconds",
-        type=float,
-        metavar="S",
-        help="time to start again after a crash (default: as a checkpoint)",
+        "--restart-seconds", type=float, metavar="S", help="length of a restart after a crash (default: a checkpoint's)"
     )
-    add("--relaunch-seconds", type=float, metavar="S", help="time to replace a clone (default 1; with --slots 3)")
-    add(
-        "--copy-seconds",
-        type=float,
-        metavar="S",
-        help="time to copy a state in each round; then vertical clones count too",
-    )
+    add("--relaunch-seconds", type=float, metavar="S", help="time to replace a clone (default 1; of a whole host's: 3)")
+    add("--copy-seconds", type=float, metavar="S", help="time to copy a state each round; weighs vertical clones, too")
     add("--json", action="store_true", help="print JSON")
 
 

@@ -393,8 +393,8 @@ class Incarnation:
         self._obey(self.arbiter.died(self.seconds(), event.element, how, confirmed=event.certain))
         self._fill_vacancies()
         if self._vacancies and not self.over:  # no other agent could be started
-            wait = min(vacancy.due for vacancy in self._vacancies) - time.monotonic()
-            then = f"another is started in {wait:.0f} s" if wait > 0 else "no room for another"
+            wait = max(vacancy.due for vacancy in self._vacancies) - time.monotonic()
+            then = f"another is not tried for {max(wait, 1):.0f} s" if wait > 0 else "no room for another"
             for text in self._degraded:
                 self.job.say(f"warning: {text}, and {then}")
         self._degraded.clear()

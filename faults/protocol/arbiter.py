@@ -136,7 +136,7 @@ class Arbiter:
         self._hold_at = 0.0  # time of the hold's order (N13)
         self._beat_at = 0.0
         self._warned: set[tuple[int, int, int]] = set()  # (bundle, since, element) of failures that have been handled
-        self._fenced_for: Counter[tuple[int, str]] = Counter()  # elements, by (bundle, failure) for which they were
+        self._fenced_for: Counter[tuple[int, str]] = Counter()  # how many elements, by (bundle, failure)
 
     # ------------------------------------------------------------------------------ events
 
@@ -721,15 +721,13 @@ class Arbiter:
             return True
         if progress.failing is not None and (progress.bundle, host.since, element) not in self._warned:
             self._warned.add((progress.bundle, host.since, element))
-            alone = self._alone(element, set())
+            alone, failure = self._alone(element, set()), (progress.bundle, progress.failing)
             # fencing would lose the element's other bundles if it is their last holder (N5)
             if progress.stale or (alone and progress.bundle not in alone):
                 if self._refresh(progress.bundle, element, progress.failing):
                     return True
-            elif not alone and self._fenced_for[progress.bundle, progress.failing] + 1 < max(
-                2, self.goal[progress.bundle]
-            ):
-                self._fenced_for[progress.bundle, progress.failing] += 1
+            elif not alone and self._fenced_for[failure] + 1 < max(2, self.goal[progress.bundle]):
+                self._fenced_for[failure] += 1
                 self._fenced.add(element)
                 self._effects.append(Fence(element, progress.failing))
                 return False
