@@ -6,7 +6,18 @@ import os
 
 
 def write_text(text: str, path: str | os.PathLike[str]) -> None:
-    """Write a file completely or not at all.  A pipe or a device is written to directly."""
+    """Write a file completely or not at all.  A pipe or a device is written to directly.
+
+    Raises OSError with the file's name, also if its disk is full (Python names no file then).
+    """
+    try:
+        _write(text, path)
+    except OSError as wrong:
+        wrong.filename = os.fspath(path)
+        raise
+
+
+def _write(text: str, path: str | os.PathLike[str]) -> None:
     if os.path.exists(path) and not os.path.isfile(path):  # cannot be replaced by a renamed file
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
