@@ -264,6 +264,9 @@ def _to_its_end(
     ending = desk.ending
     with open(launcher, errors="replace") as file:
         told = file.read()
+    if isinstance(desk, Links) and desk.lost_output:
+        where = f"standard output: {desk.lost_output}, in superstep {desk.superstep()}"
+        return Outcome(ending.status or 1, f"{ending.said}bsprun: error: {where}\n")
     if ending.status is not None:
         return Outcome(ending.status, ending.said)
     if isinstance(desk, Links) and desk.lost_hosts and -code not in ASKED:
@@ -472,8 +475,8 @@ def _attend(child: subprocess.Popen[bytes], desk: Desk | Links) -> int:
     code = desk.wait(child, None)
     until = time.monotonic() + _LAST_WORDS
     while code is None:
-        if isinstance(desk, Links) and desk.lost_hosts:
-            end(child)  # MPI may wait for it for minutes
+        if isinstance(desk, Links) and (desk.lost_hosts or desk.lost_output):
+            end(child)  # MPI may wait for a host for minutes
             return 1
         code = desk.wait(child, GRACE)
         if code is None and (ending.failed or ending.lost):  # nothing that still runs may keep that from being told

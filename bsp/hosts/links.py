@@ -154,6 +154,11 @@ class Links:
         for host in dict.fromkeys(self._names):
             self._start(host, reach)
 
+    @property
+    def lost_output(self) -> str:
+        """Why standard output takes no more text: its disk is full.  Empty if it does, or if its reader has left."""
+        return self._text.lost
+
     def host_of(self, element: int) -> str:
         """Return the name of an element's host."""
         return self._names[element]
@@ -322,14 +327,15 @@ class Links:
     def wait(self, child: subprocess.Popen[bytes], seconds: float | None) -> int | None:
         """Hear the hosts until `child` ends; its status then.
 
-        None after so many seconds, or, without a limit, when the end of the job has begun or a host is lost.
+        None after so many seconds, or, without a limit, when the end of the job has begun, or a host or the output is
+        lost.
         """
         until = None if seconds is None else time.monotonic() + seconds
         if until is None:
             self._late_at, self._at = time.monotonic() + _LATE_SECONDS, (-1, 0.0)
         with end_of(child, self._selector):
             while (code := child.poll()) is None:
-                over = self.ending.begun or self.lost_hosts
+                over = self.ending.begun or self.lost_hosts or self.lost_output
                 if over if until is None else time.monotonic() >= until:
                     return None
                 self._hear(None if until is None else max(0.0, until - time.monotonic()))

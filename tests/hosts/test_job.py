@@ -154,6 +154,19 @@ def test_a_reader_that_leaves_ends_the_job_as_on_one_machine(hosts: Cluster, scr
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("places", ["h1,h2", "h2,h3"])
+def test_a_full_disk_for_its_text_ends_the_job_by_name(
+    hosts: Cluster, script: Callable[[str], str], places: str
+) -> None:
+    for text, superstep in (("print(1)\n", 0), (WAITING, r"\d+")):
+        shell = f"bsprun -p 2 --hosts {places} {script(text)} > /dev/full"
+        done = hosts["h1"].run(["bash", "-c", shell], timeout=60)
+        assert done.returncode == 1
+        said = rf"bsprun: error: standard output: No space left on device, in superstep {superstep}\n"
+        assert re.fullmatch(said, done.stderr), done.stderr
+
+
+@pytest.mark.thorough
 def test_a_trace_comes_back(hosts: Cluster, script: Callable[[str], str]) -> None:
     path = hosts.share / "trace.json"
     command = ["bsprun", "-p", "6", "--hosts", "h2:2,h3:2", "--trace", str(path), script(RING)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 
@@ -55,4 +56,16 @@ def test_a_reader_that_has_left_is_told(monkeypatch: pytest.MonkeyPatch) -> None
     writer, taken = TextWriter(), []
     writer.write(1, b"a", "h1", taken.append)
     writer.finish()
-    assert taken == [False]
+    assert (taken, writer.lost) == ([False], "")
+
+
+@pytest.mark.parametrize("stream", [1, 2])
+def test_a_full_disk_is_no_reader_that_has_left(monkeypatch: pytest.MonkeyPatch, stream: int) -> None:
+    def write(stream: int, data: memoryview) -> int:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(text.os, "write", write)
+    writer, taken = TextWriter(), []
+    writer.write(stream, b"a", "h1", taken.append)
+    writer.finish()
+    assert (taken, writer.lost) == ([True], os.strerror(errno.ENOSPC) if stream == 1 else "")
