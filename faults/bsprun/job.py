@@ -28,6 +28,7 @@ from bsp.faults.bsprun.output import Output
 from bsp.faults.checkpoints.folder import Checkpoint, claim, last_of, latest, needs_key
 from bsp.faults.checkpoints.key import Key, NoKey, user_key
 from bsp.faults.checkpoints.ownership import exposed
+from bsp.faults.engine.once_calls import has_raised
 from bsp.faults.errors import CheckpointError
 from bsp.faults.events.log import EventLog
 from bsp.faults.injection import check, parse
@@ -257,8 +258,13 @@ class Job:
     def adopt(self, resume: Checkpoint, fresh: bool) -> None:
         """Take over what a checkpoint holds beside the bundles' states; `fresh` at the start of a resumed job."""
         head = resume.head
-        once = {tuple(token): base64.b64decode(value) for token, value in head["once"]}
-        self.once.add(once.items())
+        for token, encoded in head["once"]:
+            value = base64.b64decode(encoded)
+            what, _, at, _ = token
+            is_later = at >= head["head"] if what == "round" else at > head["superstep"]
+            # a call that raised, as for want of room on a disk, is made again
+            if what == "time" or not is_later or not has_raised(value):
+                self.once.add([(tuple(token), value)])
         if fresh:
             self.before = self.printed = int(head["said"])
             self.began = time.monotonic() - float(head["seconds"])

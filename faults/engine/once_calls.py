@@ -28,12 +28,12 @@ def made(task: Task, call: Callable[[], Any], said: Sequence[str]) -> bytes:
     text = task.text
     assert text is not None
     start, before = text.tell(), _streams(task)
-    found = _found(task, call)
+    found, raised = _found(task, call)
     printed = text.getvalue()[start:]
     text.seek(start)
     text.truncate()
     after = _streams(task)
-    return pickle.dumps((found, printed, "".join(said), None if after == before else after), 5)
+    return pickle.dumps((found, raised, printed, "".join(said), None if after == before else after), 5)
 
 
 def _streams(task: Task) -> bytes:
@@ -45,22 +45,28 @@ def _streams(task: Task) -> bytes:
     return pickled((state, None if rng is None else standing(rng)))
 
 
-def _found(task: Task, call: Callable[[], Any]) -> bytes:
-    """Make a call; return the pickle of its value and its exception, one of which is None."""
+def has_raised(data: bytes) -> bool:
+    """Return whether the call raised whose outcome is in `data`; the exception itself is not unpickled."""
+    raised: bool = pickle.loads(data)[1]
+    return raised
+
+
+def _found(task: Task, call: Callable[[], Any]) -> tuple[bytes, bool]:
+    """Make a call; return the pickle of its value and its exception, one of which is None, and whether it raised."""
     element = task.element
     thread, element.thread = element.thread, IN_ONCE
     try:
         value = call()
     except BaseException as error:  # noqa: BLE001 - whatever it is, all clones raise it
-        return _raised(error)
+        return _raised(error), True
     finally:
         if element.thread == IN_ONCE:  # it is not in a child made by os.fork
             element.thread = thread
     try:
-        return pickled((value, None))
+        return pickled((value, None)), False
     except Exception as wrong:  # noqa: BLE001 - whatever pickling raises
         what = f"once at {here()}: its value, of type {type(value).__name__}, cannot be pickled for the other clones"
-        return pickled((None, CannotSend(f"{what} ({wrong})")))
+        return pickled((None, CannotSend(f"{what} ({wrong})"))), True
 
 
 def _raised(error: BaseException) -> bytes:
@@ -81,7 +87,7 @@ def _raised(error: BaseException) -> bytes:
 
 def outcome(task: Task, data: bytes) -> Any:
     """Return the value of a call that some clone has made, or raise its exception; take over what it left behind."""
-    found, printed, said, streams = pickle.loads(data)
+    found, _, printed, said, streams = pickle.loads(data)
     assert task.text is not None
     task.text.write(printed)
     sys.stderr.write(said)

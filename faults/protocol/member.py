@@ -1103,7 +1103,7 @@ class Member:
             "relaunched", bundle=clone.bundle, element=self.element, superstep=superstep, reason=how, attempt=count
         )
         if clone.catching is None:
-            given = clone.handover(clone.since, packets=False)
+            given = clone.handover(clone.since)._replace(sent=())  # a worker gets none of its own packets
             # rounds to be computed again: those since the state from which the new worker starts, and the unfinished
             # one
             stands = clone.worker.asking is not None and clone.worker.asking.snapshot.head == clone.states.head

@@ -114,12 +114,15 @@ class Clone:
         deliveries : whether to include the log; not for passive clones, which have their own.
         """
         states = self.states
-        announced = self.outbox.announced
+        log = self.inbox.deliveries() if deliveries else ()
+        complete, announced = self.inbox.complete, self.outbox.announced
         if not packets and states.newest is not None:
-            announced = states.newest.exchange  # after a resume all clones continue from here
+            # After a resume all clones continue from here and send later packets again: with other content if the
+            # program had ended because of a file that is there now.
+            here = announced = states.newest.exchange
+            log, complete = tuple(each for each in log if each[0] < here), min(complete, here)
         return Handover(
-            self.bundle, since, tuple(states.finals), states.newest,
-            self.inbox.deliveries() if deliveries else (), self.inbox.complete, announced,
+            self.bundle, since, tuple(states.finals), states.newest, log, complete, announced,
             self.outbox.all_sent() if packets else (), self.text.pieces if packets else (),
             tuple(self.values.items()) if packets and deliveries else (), tuple(states.repeats),
         )  # fmt: skip

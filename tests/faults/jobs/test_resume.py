@@ -207,6 +207,38 @@ def checkpoints(script: Path) -> Path:
     return folder
 
 
+NEEDS = """
+import pathlib, sys, time
+import bsp
+proc = bsp.process()
+folder = pathlib.Path(sys.argv[1])
+state = bsp.State(total=0.0)
+def read():
+    (folder / "asked").touch()
+    return (folder / "data").read_text()
+for k in proc.rounds(8, state):
+    if k == 5:
+        OPENS
+    state.total += proc.allreduce(proc.pid + k)
+    while k == 4 and proc.pid == 1 and not (folder / "asked").exists():
+        time.sleep(0.01)  # so that the state of process 1 is taken after process 0 has failed
+print("end", proc.pid, state.total)
+"""
+
+
+@pytest.mark.parametrize("opens", ["proc.pid == 0 and read()", "proc.once(read)"])
+def test_a_program_that_ended_for_want_of_a_file_goes_on_from_its_checkpoint(tmp_path: Path, opens: str) -> None:
+    """What processes sent to one whose state was taken later is not in the checkpoint: they do something else now."""
+    program, saved = tmp_path / "program.py", tmp_path / "saved"
+    program.write_text(NEEDS.replace("OPENS", opens))
+    failed = bsprun("-p", 2, "-n", 2, "--checkpoint", saved, "--every", 1, program, tmp_path)
+    assert failed.returncode == 1
+    assert "No such file" in failed.stderr
+    (tmp_path / "data").write_text("7")
+    rest = bsprun("-p", 2, "-n", 2, "--resume", saved, program, tmp_path)
+    assert (rest.returncode, last_lines(rest.stdout)) == (0, ["end 0 64.0", "end 1 64.0"]), rest.stderr
+
+
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "foreign"])
 def test_a_damaged_checkpoint_is_refused_by_name_and_the_one_before_is_used(
     script: Path, undisturbed: str, checkpoints: Path, tmp_path: Path, damage: str
