@@ -50,8 +50,8 @@ from bsp.faults.checkpoints.ownership import exposed
 from bsp.faults.errors import CheckpointError
 
 # format 2 had no seal, 3 no list of the arrays that lie in the memory of others, 4 no BLAS threads, no versions, and no
-# names of objects that are filled, 5 no contexts of libraries
-FORMAT = 6
+# names of objects that are filled, 5 no contexts of libraries, 6 no memory of several slices
+FORMAT = 7
 MANIFEST = "manifest.json"
 
 _NAME = re.compile(r"checkpoint-(\d+)")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import io
 import pickle
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -89,7 +89,7 @@ def capture(task: Task, place: LoopPosition, into: Segment | None = None) -> Pac
                 pickled(memory, beside),
                 pickled((values, rest), *_filling(place, lambda value: named(value) or beside(value))),
             )
-            return Packed(pickle.dumps((*parts, beside.views(), beside.own()), 5), *beside.found())
+            return Packed(pickle.dumps((*parts, *beside.views(), beside.own()), 5), *beside.found())
         except MemoryError:
             raise
         except Exception as wrong:  # noqa: BLE001 - whatever the pickling of a user's object raises
@@ -163,6 +163,9 @@ def _naming(task: Task, place: LoopPosition) -> Named:
     return named
 
 
+View = tuple[int, int, int, tuple[int, ...]]  # position, that of the owner (negative: no array), offset, strides
+
+
 class _Beside:
     """A pickle `persistent_id` that takes arrays out of the pickle and replaces them by their positions.
 
@@ -196,10 +199,13 @@ class _Beside:
         at = self._positions[id(value)]
         return None if at is None else ("array", at, value.flags.writeable)
 
-    def views(self) -> list[tuple[int, int, int, tuple[int, ...]]]:
-        """Return the arrays that lie in the memory of another: (position, position of the other, offset, strides).
+    def views(self) -> tuple[list[View], dict[int, int]]:
+        """Return the arrays that are not alone in memory without gaps, and the bytes of each memory of no array.
 
-        The list has numbers only, and depends on how arrays lie to each other, not where: equal in all clones.
+        Arrays that overlap lie in the memory of the one that holds the others.  If none does, as with two columns of a
+        matrix, they lie in memory that belongs to none; so does a single array with gaps or in another order, because
+        NumPy and BLAS may add its numbers in the order in which they lie.
+        Both are of numbers only and depend on how arrays lie to each other, not where: they are equal in all clones.
         """
         placed = []
         filled = {position for _, position in self.own()}  # other arrays lie in them, as they are alone in their memory
@@ -208,13 +214,25 @@ class _Beside:
             if position is not None and array.nbytes:
                 low, high = byte_bounds(array)
                 placed.append((low, -high, position not in filled, not array.flags.forc, position, array))
-        views, begin, end, owner = [], 0, 0, 0
-        for low, high, _, gaps, position, array in sorted(placed, key=lambda each: each[:5]):
-            if low < end and -high <= end:
-                views.append((position, owner, array.__array_interface__["data"][0] - begin, array.strides))
-            elif not gaps:
-                begin, end, owner = low, -high, position
-        return sorted(views)
+        groups: list[list[Any]] = []
+        end = 0
+        for each in sorted(placed, key=lambda each: each[:5]):
+            if each[0] >= end:
+                groups.append([])
+            groups[-1].append(each)
+            end = max(end, -each[1])
+        views: list[View] = []
+        sizes = {}
+        for group in groups:
+            begin, high, _, gaps, owner, _ = group[0]
+            end = max(-each[1] for each in group)
+            if gaps or -high < end:
+                owner = -1 - min(each[4] for each in group)
+                sizes[owner] = end - begin
+            for *_, position, array in group:
+                if position != owner:
+                    views.append((position, owner, array.__array_interface__["data"][0] - begin, array.strides))
+        return sorted(views), dict(sorted(sizes.items()))
 
     def own(self) -> list[tuple[str, int | None]]:
         """Return the names of objects that the newcomer fills, each with the position of its content if it is an array.
@@ -273,9 +291,9 @@ def _parts(path: str, value: Any) -> dict[str, Any]:
 
 def restore(task: Task, place: LoopPosition, data: Packed) -> None:
     """Give a process that has reached a head the state in `data`: coarrays, State, inbox, generators and text."""
-    memory, rest, views, own = pickle.loads(data.pickle)
+    memory, rest, views, sizes, own = pickle.loads(data.pickle)
     place.own = {name: place.own[name] for name, _ in own}
-    arrays = _Arrays(data.arrays, views, {at: place.own[name] for name, at in own if at is not None})
+    arrays = _Arrays(data.arrays, views, sizes, {at: place.own[name] for name, at in own if at is not None})
     with task.as_main(), alone():
         _restore(task, place, *(_Named(io.BytesIO(part), task, place, arrays) for part in (memory, rest)))
 
@@ -304,8 +322,11 @@ def _restore(task: Task, place: LoopPosition, memory: _Named, rest: _Named) -> N
     if place.state is not None:
         place.state.__dict__.clear()
         place.state.__dict__.update(values or {})
+    in_place = task.element.turn is task and task.greenlet is None
+    if in_place:
+        task.streams.leave()  # NumPy forgets the half of a normal pair that this process has drawn itself
     task.streams.restore(streams[0])
-    if task.element.turn is task and task.greenlet is None:
+    if in_place:
         task.streams.enter()
     if streams[1] is not None:
         put(handle(task).rng, streams[1])
@@ -339,13 +360,14 @@ class _Arrays:
     """
 
     def __init__(
-        self, data: Sequence[Any], views: Sequence[tuple[int, int, int, tuple[int, ...]]], own: dict[int, np.ndarray]
+        self, data: Sequence[Any], views: Sequence[View], sizes: Mapping[int, int], own: dict[int, np.ndarray]
     ) -> None:
         self._data = data
+        self._sizes = sizes
         self._own = own
         self._views = {each[0]: each[1:] for each in views}
         self._made: dict[int, np.ndarray] = {}
-        self._memory: dict[int, np.ndarray] = {}  # as bytes, of each array in whose memory others lie
+        self._memory: dict[int, np.ndarray] = {}  # as bytes, of each owner of views
 
     def __call__(self, position: int, writeable: bool) -> np.ndarray:
         """Return the array at a position; the same object each time, as it was one object in the sibling."""
@@ -353,7 +375,9 @@ class _Arrays:
             made = self._decoded(position)
             if position in self._views and position not in self._own:
                 owner, offset, strides = self._views[position]
-                made = np.ndarray(made.shape, made.dtype, self._memory_of(owner), offset, strides)
+                values, made = made, np.ndarray(made.shape, made.dtype, self._memory_of(owner), offset, strides)
+                if owner < 0:
+                    made[...] = values
             made.flags.writeable = writeable
             self._made[position] = made
         return self._made[position]
@@ -377,7 +401,9 @@ class _Arrays:
                 self._memory[position] = _bytes_of(by)
 
     def _memory_of(self, position: int) -> np.ndarray:
-        """Return the memory of an array, writable even if the array itself is not."""
+        """Return the memory of an array, writable even if the array itself is not; new memory for a negative number."""
+        if position < 0 and position not in self._memory:
+            self._memory[position] = np.zeros(self._sizes[position], np.uint8)
         if position not in self._memory:
             if position not in self._made:
                 self._made[position] = self._decoded(position)

@@ -147,3 +147,38 @@ def test_a_slice_in_a_state_stays_in_the_memory_of_the_array(nprocs: int) -> Non
     flat = [[126.0 * nprocs] * 3] * 2
     expected = flat, [126.0 * nprocs] * 2, False, [0.0, 0.0, 15.0, 15.0]
     assert bsp.run(slices, nprocs=nprocs, check=True) == [expected] * nprocs
+
+
+def alone(proc: Process) -> Any:
+    """Keep slices of arrays that are not in the state themselves."""
+    kept = bsp.State(turned=np.zeros((4, 3)), rows=None, columns=None, same=None, windows=None)
+    for k in proc.rounds(6, kept):
+        if k == 1:
+            table = np.zeros((4, 6))
+            kept.rows, kept.columns = table[1:, ::2], table[:, 1:3]
+            kept.same = np.broadcast_to(np.arange(3.0), (2, 3))
+            kept.windows = np.lib.stride_tricks.sliding_window_view(np.arange(5.0), 2)
+        kept.turned = (kept.turned + proc.allreduce(0.1 * k))[::-1, ::-1]
+        if k > 1:
+            kept.rows += 1
+            kept.columns *= 2
+    arrays = [*vars(kept).values()]
+    strides = [each.strides for each in arrays]
+    return strides, np.shares_memory(kept.rows, kept.columns), [each.tolist() for each in arrays]
+
+
+@pytest.mark.parametrize("nprocs", [1, 2])
+def test_slices_of_an_array_outside_the_state_keep_their_strides_and_the_memory_they_share(nprocs: int) -> None:
+    """Sums of an array depend on its strides in their last bits."""
+    (first, *others) = bsp.run(alone, nprocs=nprocs, check=True)
+    strides, shared, (turned, rows, columns, same, windows) = first
+    assert strides == [(-24, -8), (48, 16), (48, 8), (0, 8), (8, 8)]
+    assert shared
+    assert others == [first] * (nprocs - 1)
+    table = np.zeros((4, 6))
+    for _ in range(4):
+        table[1:, ::2] += 1
+        table[:, 1:3] *= 2
+    assert (rows, columns) == (table[1:, ::2].tolist(), table[:, 1:3].tolist())
+    assert (same, windows) == ([[0.0, 1.0, 2.0]] * 2, [[0.0, 1.0], [1.0, 2.0], [2.0, 3.0], [3.0, 4.0]])
+    assert np.allclose(turned, 1.5 * nprocs)

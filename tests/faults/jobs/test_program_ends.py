@@ -191,6 +191,32 @@ def test_taking_a_state_leaves_the_second_half_of_a_normal_pair(tmp_path: Path) 
     assert (saving.returncode, saving.stdout) == (0, plain.stdout), saving
 
 
+BETWEEN_HALVES = """
+import os, pathlib, sys, time
+import numpy as np
+drawn = bsp.State(of=[np.random.normal()])
+lost = pathlib.Path("lost")
+for k in proc.rounds(7, drawn):
+    drawn.of += [np.random.normal() for _ in range(k % 2 + 1)]
+    if proc.pid == 0 and k == int(os.environ["LOST"]) and not lost.exists():
+        while not [*pathlib.Path("saved").glob("checkpoint-*/manifest.json")]:
+            time.sleep(0.01)
+        lost.touch()
+        sys.exit(5)
+    proc.sync()
+print(drawn.of)
+"""
+
+
+@pytest.mark.parametrize("lost", ["3", "4", "5", "6"])
+def test_a_process_that_is_given_a_state_forgets_its_own_half_of_a_normal_pair(tmp_path: Path, lost: str) -> None:
+    """Before the loop it has drawn one half; states have one at the heads of some rounds, and none at others."""
+    plain = ended(tmp_path, BETWEEN_HALVES, "", LOST="-1")
+    assert ended(tmp_path, BETWEEN_HALVES, "--checkpoint saved --every 1", LOST=lost).returncode == 5
+    resumed = ended(tmp_path, BETWEEN_HALVES, "--resume saved", LOST=lost)
+    assert (resumed.returncode, resumed.stdout) == (0, plain.stdout), resumed
+
+
 LEAVES = """
 import atexit, pathlib, threading
 proc.sync()
