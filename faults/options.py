@@ -110,18 +110,22 @@ def resume(options: argparse.Namespace) -> None:
 
     The number of cores here may differ from that of the machine on which the job began.
     """
-    if options.resume is None:
-        return
-    from bsp.faults.checkpoints.folder import newest_job
+    if options.resume is not None:
+        job, _ = _newest(options)
+        for name in ("nprocs", "elements"):
+            if getattr(options, name) is None:
+                setattr(options, name, job.get(name))
+
+
+def _newest(options: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the job and the head of the newest checkpoint of `--resume`, or two empty dictionaries."""
+    from bsp.faults.checkpoints.folder import newest
     from bsp.faults.checkpoints.key import user_key
     from bsp.faults.errors import CheckpointError
 
-    job: dict[str, Any] = {}
     with contextlib.suppress(CheckpointError):  # reported when the job starts
-        job = newest_job(Path(options.resume), user_key(make=False))
-    for name in ("nprocs", "elements"):
-        if getattr(options, name) is None:
-            setattr(options, name, job.get(name))
+        return newest(Path(options.resume), user_key(make=False))
+    return {}, {}
 
 
 def choose(parser: Any, options: argparse.Namespace, job: Launch) -> None:
@@ -213,6 +217,9 @@ def start(parser: Any, options: argparse.Namespace, job: Launch) -> int | None:
     if job.local and count > most:
         parser.error(f"{count} elements on {cores()} cores; {most} at most here, or name machines with --hostfile")
     _check_folders(parser, options)
+    if options.resume is not None and options.machine is None:
+        # not the one that fits the hosts that are left, or that was measured since: the job keeps its choices (D5)
+        job.machine = _newest(options)[1].get("machine", job.machine)
     limits = _limits(parser, options, count)
     resilience = Resilience(
         clones, vertical, standbys, limits, options.checkpoint or options.resume, options.keep or 2,

@@ -570,6 +570,7 @@ class Incarnation:
             "seconds": round(self.seconds(), 6),
             "once": once,
             "build": dict(build()),
+            "machine": self.job.launch.machine,
         }
         self._commits.write(effect, head)
 

@@ -94,7 +94,7 @@ def difference(key: str, theirs: Any, ours: Any) -> str:
     if key == "script":
         return "the script has changed since"
     if key == "machine":
-        return "it chose its algorithms by the profile of another machine; give it the same --machine FILE"
+        return "it chose its algorithms by the profile of another machine; leave --machine out"
     if key == "seed":
         return f"its seed is {theirs}, not {ours}; give --seed {theirs}"
     what, option = _OPTIONS[key]

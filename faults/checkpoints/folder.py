@@ -315,14 +315,14 @@ def last_of(folder: Path, key: Key, job: Mapping[str, Any]) -> str | None:
     return None
 
 
-def newest_job(folder: Path, key: Key) -> dict[str, Any]:
-    """Return the job in the newest manifest that this key has sealed; an empty dictionary if there is none."""
+def newest(folder: Path, key: Key) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the job and the head in the newest manifest that this key has sealed; ({}, {}) if there is none."""
     with contextlib.suppress(OSError):
         for _, name in reversed(_checkpoints(folder)):
             with contextlib.suppress(CheckpointError):
-                job: dict[str, Any] = _read_manifest(folder / name, key)["job"]
-                return job
-    return {}
+                manifest = _read_manifest(folder / name, key)
+                return manifest["job"], manifest["head"]
+    return {}, {}
 
 
 def needs_key(folder: Path) -> bool:

@@ -37,7 +37,7 @@ from bsp.faults.checkpoints.folder import (
     latest,
     name_at,
     needs_key,
-    newest_job,
+    newest,
     opened,
     write_part,
 )
@@ -397,7 +397,7 @@ def test_one_of_an_earlier_version_is_refused_as_not_sealed(tmp_path: Path) -> N
     checkpoint, (said,) = last(tmp_path)
     assert checkpoint is None
     assert said.startswith("checkpoint-000002 refused: it is not sealed, as those of earlier versions are not")
-    assert newest_job(tmp_path, KEY) == {} and last_of(tmp_path, KEY, JOB) is None
+    assert newest(tmp_path, KEY) == ({}, {}) and last_of(tmp_path, KEY, JOB) is None
 
 
 def test_parts_cannot_take_each_others_places(tmp_path: Path) -> None:

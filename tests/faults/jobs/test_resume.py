@@ -292,13 +292,24 @@ def test_resume_takes_the_numbers_of_processes_and_elements_from_the_checkpoint(
         (["--resume", folder, script, 91], "it ran 'train.py 90', and this is 'train.py 91'"),
         (["--resume", folder, changed, 90], "the script has changed since"),
         (["--machine", "cluster16", "--resume", folder, script, 90],
-         "it chose its algorithms by the profile of another machine; give it the same --machine FILE"),
+         "it chose its algorithms by the profile of another machine; leave --machine out"),
     ]:  # fmt: skip
         refused = bsprun(*options)
         assert refused.returncode == 2 and refused.stdout == ""
         newest, _, end = refused.stderr.splitlines()
         assert newest == f"bsprun: checkpoint: checkpoint-000081 refused: it is another job's: {words}"
         assert end == f"bsprun: error: --resume {folder}: none of its checkpoints can be used (see above)"
+
+
+@pytest.mark.thorough
+def test_resume_takes_the_machine_from_the_checkpoint(script: Path, tmp_path: Path) -> None:
+    """By default the profile is one that fits the hosts here; those of the job may be gone."""
+    folder = tmp_path / "checkpoints"
+    given = ["--machine", "cluster16", "-p", 3, "-n", 3]
+    whole = bsprun(*given, "--checkpoint", folder, "--every", 40, script, 90)
+    rest = bsprun("--resume", folder, script, 90)
+    assert rest.returncode == 0, rest.stderr
+    assert whole.stdout.endswith(rest.stdout) and len(last_lines(rest.stdout)) == 3
 
 
 def test_two_jobs_at_once_in_one_folder_are_refused(script: Path, checkpoints: Path, tmp_path: Path) -> None:
