@@ -68,6 +68,15 @@ def is_screen(stream: IO[str] | None) -> bool:
     return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
+def has_terminal() -> bool:
+    """Return whether this process is in the session of a terminal, wherever its standard streams go."""
+    try:
+        os.close(os.open(os.ctermid(), os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
 def temporary_folder() -> str:
     """Return the folder for temporary files; /tmp if its name is too long for the sockets that jobs make in it."""
     folder = tempfile.gettempdir()

@@ -15,7 +15,7 @@ from bsp.command.launch import FOR_NUMPY, MOST_ELEMENTS_A_CORE, Launch, start
 from bsp.cost.machine_file import Profile, fitting, named
 from bsp.cost.whole_file import same_file, why_not
 from bsp.errors import LaunchError, MachineError
-from bsp.host import cores, find_mpiexec, is_screen, no_mpi
+from bsp.host import cores, find_mpiexec, has_terminal, is_screen, no_mpi
 from bsp.hosts.launcher import wrong_reach
 from bsp.hosts.listing import Host, from_file, from_option, from_slurm, placed
 from bsp.hosts.processes import nothing_left
@@ -222,7 +222,8 @@ def _check(parser: Parser, options: argparse.Namespace, program: list[str]) -> N
     """Exit with one error if an option is wrong, whichever way the program would be run."""
     _check_script(parser, program)
     _check_numbers(parser, options)
-    if int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1:
+    # of the shells of `srun --pty bash` the one with the terminal goes on alone
+    if int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1 and not has_terminal():
         if os.environ.get("SLURM_PROCID") != "0":
             raise SystemExit(2)  # the first copy says it for all
         parser.error(

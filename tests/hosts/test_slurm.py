@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import pty
 import time
 
 import pytest
@@ -88,3 +90,16 @@ def test_copies_by_srun_are_refused_in_one_line(allocation: SlurmCluster) -> Non
         "bsprun: error: srun has started 3 copies of bsprun; start one, which starts the elements itself:"
         " leave srun out"
     ]
+
+
+def test_an_interactive_shell_of_several_tasks_starts_jobs(allocation: SlurmCluster) -> None:
+    """`srun --pty` starts a shell for each task; those without the terminal end at once."""
+    out = allocation.share / "interactive.txt"
+    ours, theirs = pty.openpty()
+    words = ["srun", "-N3", "--ntasks-per-node=2", "--pty", "bash", "--norc"]
+    shell = allocation["h1"].popen(words, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.write(ours, f"bsprun program.py < /dev/null > {out} 2>&1; exit\n".encode())
+    assert shell.wait(120) == 0, out.read_text()
+    os.close(ours)
+    os.close(theirs)
+    assert out.read_text() == "h1 h1 h2 h2 h3 h3\n"
