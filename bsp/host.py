@@ -77,6 +77,13 @@ def has_terminal() -> bool:
     return True
 
 
+def umask() -> int:
+    """Return the permissions that new files of this process do not have."""
+    found = os.umask(0o077)  # the system tells it only when it is changed
+    os.umask(found)
+    return found
+
+
 def temporary_folder() -> str:
     """Return the folder for temporary files; /tmp if its name is too long for the sockets that jobs make in it."""
     folder = tempfile.gettempdir()

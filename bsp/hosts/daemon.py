@@ -115,8 +115,9 @@ class Daemon:
                 getattr(self, f"_do_{name}")(value, data)
 
     def _do_job(self, job: dict[str, Any], _: bytes) -> None:
-        """Prepare for a job: its environment, its working folder, and where its elements connect."""
+        """Prepare for a job: its environment, umask and working folder, and where its elements connect."""
         os.environ.update(job["environment"])
+        os.umask(job["umask"])
         try:
             os.chdir(job["cwd"])
             os.mkdir(job["folder"], 0o700)

@@ -28,7 +28,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from bsp.errors import LaunchError
-from bsp.host import die_with_parent
+from bsp.host import die_with_parent, umask
 from bsp.hosts.daemon import NAMES_OF_A_HOST, PREFIXES_OF_A_HOST
 from bsp.hosts.frames import Message, Reader, head, opening
 from bsp.hosts.launcher import reaching, starting, why_not_started
@@ -242,7 +242,7 @@ class Links:
                 link.wrong = "it has no IPv4 address: the hosts of a job connect to each other by IPv4"
 
     def _give_job(self, environment: Mapping[str, str], program: str | None, with_input: bool) -> None:
-        """Tell every host the job's environment, folders and files."""
+        """Tell every host the job's environment, umask, folders and files."""
         given = {name: value for name, value in environment.items() if not _is_of_a_host(name)}
         files = [
             (str(Path(name, path.relative_to(local))), path.read_bytes())
@@ -250,9 +250,11 @@ class Links:
             for path in sorted(Path(local).rglob("*"))
             if path.is_file()
         ]
+        mask = umask()
         for link in self._fine():
             job: dict[str, Any] = {"folder": self.folder, "environment": given, "cwd": os.getcwd(), "program": program}
-            job |= {"folders": list(self._carried.values()), "input": with_input and link.host == self._names[0]}
+            job |= {"umask": mask, "folders": list(self._carried.values())}
+            job |= {"input": with_input and link.host == self._names[0]}
             link.say({"job": job})
             for name, data in files:
                 link.say({"file": name}, data)

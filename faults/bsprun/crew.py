@@ -34,7 +34,7 @@ from bsp.faults.engine.control_messages import (
     Wanted,
 )
 from bsp.faults.protocol.messages import Orders, Token
-from bsp.host import die_with_parent
+from bsp.host import die_with_parent, umask
 from bsp.hosts.build import Build
 from bsp.hosts.daemon import NAMES_OF_A_HOST, PREFIXES_OF_A_HOST
 from bsp.hosts.launcher import reaching, starting, why_not_started
@@ -268,7 +268,7 @@ class Crew:
         return {
             "keeper": number, "secret": self._key.secret.decode(), "bsprun": self._mesh.address,
             "networks": self.networks(), "network": None if self._local else "", "environment": given,
-            "cwd": os.getcwd(), "leave_when": self._leave_when, "program": self._program,
+            "cwd": os.getcwd(), "umask": umask(), "leave_when": self._leave_when, "program": self._program,
             "orphan": self._orphan, "reign": self._mesh.reign,
         }  # fmt: skip
 

@@ -29,6 +29,7 @@ def main() -> None:
 def become_keeper(settings: dict[str, Any], program: list[str]) -> None:
     """Start Python again in this process, as a keeper."""
     os.environ.update(settings["environment"])
+    os.umask(settings["umask"])
     file = os.memfd_create("settings", 0)
     os.write(file, json.dumps(settings).encode())
     os.lseek(file, 0, os.SEEK_SET)

@@ -107,6 +107,20 @@ def test_a_shell_of_bspruns_host_need_not_be_on_others(hosts: Cluster, script: C
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("options", ["", "-n 3 --clones 1"])
+def test_every_process_has_bspruns_variables_and_umask(
+    hosts: Cluster, script: Callable[[str], str], options: str
+) -> None:
+    program = script(
+        "import os, bsp\nproc = bsp.process()\nfound = os.umask(0), os.environ['GIVEN']\nos.umask(found[0])\n"
+        "found = proc.allgather(found)\nif proc.pid == 0: print(set(found))\n"
+    )
+    given = "GIVEN='two words; $HOME' bsprun -p 6 --hosts h1:1,h2:1,h3:1"
+    done = hosts["h1"].run(["sh", "-c", f"umask 027; {given} {options} {program}"])
+    assert (done.stdout, done.returncode) == ("{(23, 'two words; $HOME')}\n", 0), done.stderr
+
+
+@pytest.mark.thorough
 def test_the_name_of_the_temporary_folder_may_have_a_space(hosts: Cluster, script: Callable[[str], str]) -> None:
     hosts["h1"].run(["mkdir", "-p", "/tmp/a b"], check=True)
     words = ["env", "TMPDIR=/tmp/a b", "bsprun", "-p", "2", "--hosts", "h2,h3", script(RING)]

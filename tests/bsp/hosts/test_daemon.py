@@ -35,7 +35,7 @@ daemon.main()
 def test_sigterm_ends_it_and_removes_the_folder_of_the_job(late: bool) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as cwd:  # the path of a socket must be short
         folder = Path(cwd, "job")
-        job = {"folder": str(folder), "environment": {}, "cwd": cwd, "folders": [], "input": False}
+        job = {"folder": str(folder), "environment": {}, "umask": 0o022, "cwd": cwd, "folders": [], "input": False}
         words = [sys.executable, *(["-c", AT_ITS_END] if late else ["-m", "bsp.hosts.daemon"])]
         with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
             assert process.stdin is not None and process.stdout is not None
