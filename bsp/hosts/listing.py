@@ -1,7 +1,8 @@
 """The hosts that a job may use: from `--hosts`, from a hostfile, or from the Slurm allocation that we are in.
 
-Hostfiles are read in the formats of Open MPI (`node1 slots=4`), of MPICH (`node1:4`) and of a plain list of names.
-Besides `slots`, a line may say `rack=NAME`, the failure domain of the host.
+Hostfiles are read in the formats of Open MPI (`node1 slots=4`), of MPICH (`node1:4`) and of a plain list of names, in
+which a name stands once for each slot, as PBS and LSF write it.  Besides `slots`, a line may say `rack=NAME`, the
+failure domain of the host.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 import socket
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import psutil
 
@@ -48,11 +49,20 @@ def from_file(path: str) -> list[Host]:
     except (OSError, UnicodeDecodeError) as wrong:
         why = wrong.strerror if isinstance(wrong, OSError) else wrong
         raise LaunchError(f"--hostfile '{path}' cannot be read: {why}") from None
-    found = []
+    found: list[Host] = []
+    alone: dict[str, int] = {}  # where in `found` the hosts are whose lines are only their names
     for number, line in enumerate(lines, 1):
         words = re.sub(r"\s*=\s*", "=", line.partition("#")[0]).split()
-        if words:
-            found.append(_of_line(words, f"--hostfile '{path}', line {number}"))
+        if not words:
+            continue
+        host = _of_line(words, f"--hostfile '{path}', line {number}")
+        if words == [host.name] and host.name in alone:
+            at = alone[host.name]
+            found[at] = replace(found[at], slots=found[at].slots + 1)
+            continue
+        if words == [host.name]:
+            alone[host.name] = len(found)
+        found.append(host)
     return _checked(found, f"--hostfile '{path}'")
 
 

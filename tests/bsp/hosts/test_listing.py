@@ -32,8 +32,9 @@ def test_options(text: str, hosts: list[Host]) -> None:
         ("h1:4\nh2:2\nh3\n", [Host("h1", 4), Host("h2", 2), Host("h3", 1)]),
         ("h1 slots=2 rack=a\nh2:2 rack=b", [Host("h1", 2, "a"), Host("h2", 2, "b")]),
         ("\ufeffh1:4\r\nh2\r\n", [Host("h1", 4), Host("h2", 1)]),
+        ("h2\nh2\nh1\nh2 # again\nh3:2\n", [Host("h2", 3), Host("h1", 1), Host("h3", 2)]),
     ],
-    ids=["Open MPI", "MPICH", "racks", "Windows"],
+    ids=["Open MPI", "MPICH", "racks", "Windows", "PBS"],
 )
 def test_hostfiles(tmp_path: Path, text: str, hosts: list[Host]) -> None:
     path = tmp_path / "hosts"
@@ -62,6 +63,14 @@ def test_more_slots_than_any_machine_has_are_refused(slots: str) -> None:
     with pytest.raises(LaunchError, match=r"--hosts: host h1 has .* slots; a host has room for 65536 elements at most"):
         from_option(f"h1:{slots}")
     assert from_option("h1:65536") == [Host("h1", 65536)]
+
+
+@pytest.mark.parametrize("text", ["h1\nh1:2\n", "h1:2\nh1\n", "h1\nh1 rack=a\n", "h1 slots=2\nh1 slots=2\n"])
+def test_only_names_alone_may_be_there_again(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "hosts"
+    path.write_text(text)
+    with pytest.raises(LaunchError, match="host h1 is there twice; say all its slots at once"):
+        from_file(str(path))
 
 
 def test_slots_are_told_once(tmp_path: Path) -> None:
