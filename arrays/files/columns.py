@@ -60,6 +60,7 @@ class Columns(NamedTuple):
     notes : sentences on how the file was read.
     matrix : all rows, in C order, where the columns of the chunks are those of this matrix; else None.
     size : the bytes of a plain text file, which must be the same on all processes.
+    dates : the places of columns of dates, read as their texts, of files that tell dates from texts.
     """
 
     chunks: list[Chunk]
@@ -68,6 +69,7 @@ class Columns(NamedTuple):
     notes: tuple[str, ...] = ()
     matrix: np.ndarray | None = None
     size: int = 0
+    dates: frozenset[int] = frozenset()
 
     @property
     def rows(self) -> int:

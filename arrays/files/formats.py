@@ -28,9 +28,16 @@ def _ending(path: PathLike) -> str:
 
 
 def _read_as(path: PathLike) -> Format | None:
-    """Return the format of a file by its ending; that of compressed text is before it: "people.csv.gz"."""
+    """Return the format of a file by its ending; that of compressed text is before it: "people.csv.gz".
+
+    A folder whose name has no known ending is of the format of the files in it, as those that Spark writes are.
+    """
     name, ending = os.path.splitext(os.fspath(path).lower())
-    return FORMATS.get(_ending(name) if ending in OPENERS else ending)
+    found = FORMATS.get(_ending(name) if ending in OPENERS else ending)
+    if found is None and os.path.isdir(path):
+        endings = {_ending(each) for _, _, files in os.walk(path) for each in files}
+        found = next((FORMATS[each] for each in sorted(endings & {*FORMATS})), None)
+    return found
 
 
 def table_of(path: PathLike) -> Table | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, overload
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from bsp.arrays.files.arrow import numbers_in
 from bsp.arrays.files.columns import CHUNK_ROWS, Codes, Columns
 from bsp.arrays.files.format import Choose, register
 from bsp.arrays.files.lines.dialect import Dialect
-from bsp.arrays.files.lines.fields import MISSING
+from bsp.arrays.files.lines.fields import MISSING, is_number
 from bsp.arrays.procedures.operands import in_layout, slabs
 from bsp.arrays.typing import ArrayLike, DTypeLike, PathLike
 from bsp.values.payload import cuts_of
@@ -215,22 +216,22 @@ def _may_miss(metadata: Any, name: str) -> bool:
     return False
 
 
-def _groups(files: Sequence[Any], names: Sequence[str], low: int, high: int) -> Iterator[tuple[int, Any]]:
-    """Yield the row groups' parts of the rows low to high: the number of the first row of each part, and the part."""
+def _groups(files: Sequence[Any], names: Sequence[str], low: int, high: int) -> Iterator[tuple[int, int, Any]]:
+    """Yield the row groups' parts of the rows low to high: the number of the file, of the first row, and the part."""
     begin = 0
-    for file in files:
+    for number, file in enumerate(files):
         for group in range(file.metadata.num_row_groups):
             end = begin + file.metadata.row_group(group).num_rows
             first, last = max(low, begin), min(high, end)
             if first < last:
-                yield first, file.read_row_group(group, columns=list(names)).slice(first - begin, last - first)
+                yield number, first, file.read_row_group(group, columns=list(names)).slice(first - begin, last - first)
             begin = end
 
 
 def _rows(files: Sequence[Any], names: Sequence[str], dtype: DType, low: int, high: int) -> np.ndarray:
     """Return rows low to high of some columns: shape (high - low, len(names))."""
     found = np.empty((high - low, len(names)), dtype)
-    for first, part in _groups(files, names, low, high):
+    for _, first, part in _groups(files, names, low, high):
         for k, name in enumerate(names):
             found[first - low : first - low + len(part), k] = _cast(part.column(name), name, dtype)
     return found
@@ -248,9 +249,61 @@ def _cast(column: Any, name: str, dtype: DType) -> np.ndarray:
     return found
 
 
+_NUMBERS, _TEXTS, _DATES = "numbers", "texts", "dates"  # kinds of columns in tables
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+def _folders_of(file: Path, root: PathLike, held: Collection[str], missing: Collection[str]) -> dict[str, str | None]:
+    """Return what is in the names of the folders between a root and a file, "year=2026", of columns no file holds."""
+    pairs = [each.partition("=") for each in file.relative_to(root).parts[:-1] if "=" in each]
+    found = {unquote(name): unquote(text).strip() for name, _, text in pairs}
+    return {name: None if text in (_NO_VALUE, *missing) else text for name, text in found.items() if name not in held}
+
+
+def _kind_of_folders(file: Path, folders: Mapping[str, str | None], name: str) -> str:
+    if name not in folders:
+        raise ValueError(f"column {name!r} is in the names of some folders, and {file} is in none of them")
+    text = folders[name]
+    return _NUMBERS if text is None or is_number(text.encode()) else _TEXTS
+
+
+def _kind_in(path: Path, file: Any, name: str) -> str:
+    """Return what a file has in a column.  Raises ValueError if that is none of numbers, texts and dates."""
+    if name not in file.schema_arrow.names:
+        raise ValueError(f"there is no column {name!r} in {path.name}, and there is in other files of the folder")
+    types = needed("pyarrow").types
+    kind = file.schema_arrow.field(name).type
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
+    if any(each(kind) for each in tests):
+        return _NUMBERS
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return _TEXTS
+    if types.is_temporal(kind):
+        return _DATES
+    raise ValueError(f"column {name!r} has {kind}, neither numbers nor texts: exclude it")
+
+
+def _column(values: Any, count: int, codes: Codes | None) -> np.ndarray:
+    """Return `count` values as numbers, or with `codes` as these of their texts: of an array, or one text for all."""
+    if values is None or isinstance(values, str):
+        one = np.array([np.nan if values is None else float(values)]) if codes is None else codes.of([values])
+        return np.repeat(one, count)
+    types = needed("pyarrow").types
+    plain = values.cast(values.type.value_type) if types.is_dictionary(values.type) else values
+    if codes is None:
+        return numbers_in(plain.cast("float64"), float, np.nan)
+    encoded = plain.dictionary_encode()  # again, where it was: a dictionary may have texts that no row has
+    texts = [None if each is None else str(each) for each in encoded.dictionary.to_pylist()]
+    found: np.ndarray = np.append(codes.of(texts), np.int32(-1))[numbers_in(encoded.indices, np.int32, -1)]
+    return found
+
+
 class ParquetRows:
     """The rows that one process reads of a Parquet file, or of all files of a folder, in columns of numbers and texts.
 
+    Folders inside it that are named "year=2026" make a column `year`, as Hive, Spark and pandas write it: of numbers if
+    all its values are.  A column that is one of texts in some files is one of texts in all.
     choose : returns the names of the columns to read, given the names of all.
     """
 
@@ -266,30 +319,36 @@ class ParquetRows:
         """Read the columns; those at the places `texts` as texts, others if they have texts."""
         parquet = needed("pyarrow.parquet")
         here = world()
-        files = [parquet.ParquetFile(each) for each in _files_of(self._path)]
+        paths = _files_of(self._path)
+        files = [parquet.ParquetFile(each) for each in paths]
         try:
-            self.names = self._choose(tuple(files[0].schema_arrow.names))
+            held = tuple(files[0].schema_arrow.names)
+            folders = [_folders_of(each, self._path, held, self._missing) for each in paths]
+            self.names = self._choose((*held, *folders[0]))
+            kinds = [
+                {_kind_in(*each, name) for each in zip(paths, files, strict=True)}
+                if name in held
+                else {_kind_of_folders(*each, name) for each in zip(paths, folders, strict=True)}
+                for name in self.names
+            ]
+            dates = frozenset(k for k, each in enumerate(kinds) if _DATES in each)
+            codes = {k: Codes(self._missing) for k, each in enumerate(kinds) if k in texts or each != {_NUMBERS}}
+            stored = [name for name in self.names if name in held] or held[:1]  # of which one is needed to count rows
             cuts = cuts_of(sum(file.metadata.num_rows for file in files), here.nprocs)
             self._first = cuts[here.pid]
-            codes = {k: Codes(self._missing) for k in texts}
             chunks = [
-                [self._column(batch.column(name), k, codes) for k, name in enumerate(self.names)]
-                for _, part in _groups(files, self.names, *cuts[here.pid : here.pid + 2])
+                [
+                    _column(batch.column(name) if name in held else folders[number][name], len(batch), codes.get(k))
+                    for k, name in enumerate(self.names)
+                ]
+                for number, _, part in _groups(files, stored, *cuts[here.pid : here.pid + 2])
                 for batch in part.to_batches(CHUNK_ROWS)
             ]
         finally:
             for file in files:
                 file.close()
-        return Columns(chunks, [codes[k].levels if k in codes else None for k in range(len(self.names))])
-
-    def _column(self, values: Any, k: int, codes: dict[int, Codes]) -> np.ndarray:
-        types = needed("pyarrow").types
-        kind = values.type.value_type if types.is_dictionary(values.type) else values.type
-        if k not in codes and (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-            return numbers_in(values.cast("float64"), float, np.nan)
-        if not (types.is_string(kind) or types.is_large_string(kind)):
-            raise ValueError(f"column {self.names[k]!r} has {kind}, neither numbers nor texts")
-        return codes.setdefault(k, Codes(self._missing)).of(values.to_pylist())
+        levels = [codes[k].levels if k in codes else None for k in range(len(self.names))]
+        return Columns(chunks, levels, dates=dates)
 
     def place(self, row: int) -> str:
         """Return the number of one of this process's rows in the table, in words."""

@@ -159,7 +159,9 @@ def _spelt_texts(found: Columns, k: int) -> Spelt:
     levels = found.levels[k]
     assert levels is not None
     counts, first = [0] * len(Spelling), [None] * len(Spelling)  # type: list[int], list[tuple[int, str] | None]
-    kinds = np.array([*(kind_of(level, found.decimal) for level in levels), -1])
+    kinds = np.array([
+        *(Spelling.DATE if k in found.dates else kind_of(level, found.decimal) for level in levels), -1
+    ])  # fmt: skip
     codes = np.concatenate([np.empty(0, np.int32), *(chunk[k] for chunk in found.chunks)])
     of_rows = kinds[codes]
     for kind in Spelling:

@@ -82,6 +82,7 @@ def read_table(
         lines.   decimal : "." or ","; None: what their numbers have.
     na : texts that mark a missing value, besides an empty field, NA, N/A, n/a, #N/A, <NA>, NULL, null, None and nan.
     categorical : columns whose values are categories though they are numbers or dates.
+    The columns of a Parquet folder include those in the names of folders inside it, "year=2026".
     Text is UTF-8, or UTF-16 or UTF-32 with a byte-order mark.  Columns of numbers whose digits are grouped ("1,101")
     and of percentages ("33%", which is 0.33) are read as numbers; a column without a name that counts the rows, as
     pandas' to_csv writes it, is left out.  The table has notes of it.
