@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import bsp
 from bsp.algorithms.glm.absorbing.absorb import check_absorbing
-from bsp.algorithms.glm.data.preparing import Given
+from bsp.algorithms.glm.data.preparing import Given, columns_for
 from bsp.algorithms.glm.data.table import Table, read_table
 from bsp.algorithms.glm.errors import no_column
 from bsp.algorithms.glm.estimators import GLM, Regression
@@ -175,15 +175,16 @@ def _fitted(options: argparse.Namespace) -> tuple[GLM | MultinomialRegression, S
     ]
     if len(set(written)) < len(written):
         raise ValueError("the file, --report and --json must be different files")
+    given = Given(*(getattr(options, role) for role in _ROLES))._replace(absorb=tuple(absorb))
+    if options.formula is not None:
+        given = given._replace(y=options.formula)
+    chosen = columns_for(given, os.path.basename(options.file)) if options.formula is not None else None
     table = read_table(
-        options.file, columns=[*columns, *roles] if columns else None, exclude=exclude, missing=options.missing,
+        options.file, columns=[*columns, *roles] if columns else chosen, exclude=exclude, missing=options.missing,
         reference=reference, delimiter=_DELIMITERS.get(options.delimiter, options.delimiter),
         decimal=options.decimal, na=options.na, categorical=_names(options.categorical),
     )  # fmt: skip
     _check_roles(table, options)
-    given = Given(*(getattr(options, role) for role in _ROLES))._replace(absorb=tuple(absorb))
-    if options.formula is not None:
-        given = given._replace(y=options.formula)
     data = model._fit(table, given, checked, _told if options.progress else None)
     pictured = options.report is not None and not absorb and isinstance(model, Regression)
     found = diagnosis(data.rows, checked, model.solution_) if pictured else None

@@ -101,16 +101,21 @@ class FormulaCoding(NamedTuple):
         return found[0]
 
 
+def formulas_needed(text: str) -> Any:
+    """Return the module formulaic; raise ImportError that tells how to install it."""
+    try:
+        return importlib.import_module("formulaic")
+    except ImportError:
+        raise ImportError(f"{text!r}: formulas need formulaic: pip install 'nonstop-bsp[formulas]'") from None
+
+
 def read_formula(text: str, table: Table, taken: Collection[str]) -> Formula:
     """Read a formula for the columns of a table.
 
     taken : columns that are weights, offset or the like, and so not among those that "." stands for.
     Raises DataError if it is none, or names a column that is not there; ImportError without formulaic.
     """
-    try:
-        formulaic = importlib.import_module("formulaic")
-    except ImportError:
-        raise ImportError(f"{text!r}: formulas need formulaic: pip install 'nonstop-bsp[formulas]'") from None
+    formulaic = formulas_needed(text)
     names = [name for name in table.names if name not in taken]
     sides = _told(text, lambda: formulaic.Formula(text, _context={"__formulaic_variables_available__": names}))
     response, terms = getattr(sides, "lhs", None), getattr(sides, "rhs", None)

@@ -18,7 +18,7 @@ import numpy as np
 from bsp.algorithms.glm.conventions import column_vector
 from bsp.algorithms.glm.data.table import Table, frame_table, is_frame, read_table
 from bsp.algorithms.glm.errors import DataError
-from bsp.arrays.files import load, table_of
+from bsp.arrays.files import Choose, load, table_of
 from bsp.arrays.procedures import (
     Array,
     Layout,
@@ -61,9 +61,10 @@ def is_path(value: Any) -> bool:
     return isinstance(value, (str, os.PathLike))
 
 
-def opened(X: Any) -> Any:
+def opened(X: Any, columns: Choose | None = None) -> Any:
     """Open a file or data frame as a table or an array; return anything else as it is.  Collective.
 
+    columns : chooses those that are read of a file that is a table; None: all.
     A file is a table if its format has named columns: .csv, .txt, .tsv (or one of these and .gz, .bz2, .xz), .parquet
     and what `bsp.arrays.files.register` has added; else what `bsp.arrays.load` reads: .npy, HDF5, Zarr.
     """
@@ -71,7 +72,7 @@ def opened(X: Any) -> Any:
         return frame_table(X)
     if not is_path(X):
         return X
-    return load(X) if table_of(X) is None else read_table(X)
+    return load(X) if table_of(X) is None else read_table(X, columns=columns)
 
 
 def matrix_of(X: Any) -> Matrix:

@@ -5,6 +5,7 @@ Solvers check on their way that X, weights and offset are finite and y is possib
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -12,11 +13,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bsp.algorithms.glm.data.coding import Coding, coding_of
-from bsp.algorithms.glm.data.formulas import Formula, FormulaCoding, coding_by, is_formula, read_formula, response_of
+from bsp.algorithms.glm.data.formulas import (
+    Formula,
+    FormulaCoding,
+    coding_by,
+    formulas_needed,
+    is_formula,
+    read_formula,
+    response_of,
+)
 from bsp.algorithms.glm.data.inputs import (
     check_index,
     check_no_times,
     is_frame,
+    is_path,
     matrix_of,
     numbers,
     opened,
@@ -28,6 +38,7 @@ from bsp.algorithms.glm.data.table import FRAME, Table, plain_columns
 from bsp.algorithms.glm.errors import DataError, agreed
 from bsp.algorithms.glm.families import Family
 from bsp.algorithms.glm.problem import Rows, product
+from bsp.arrays.files import Choose
 from bsp.declared import Costs, declares
 from bsp.values.payload import is_abstract
 
@@ -84,8 +95,12 @@ def prepared(X: Any, given: Given, family: Family, classes: int, intercept: bool
     check_index(X, (*given[:-1], *given.absorb))
     if is_frame(X):  # what is no column of X needs numbers
         X = plain_columns(X, [name.split("~")[0].strip() for name in _named(given)])
-        X = _used(X, given) if is_formula(given.y) else X
-    data = opened(X)
+    columns = columns_for(given, FRAME if is_frame(X) else os.path.basename(X)) if _is_named(X, given) else None
+    if is_frame(X) and columns is not None:
+        names = tuple(map(str, X.columns))
+        used = columns(names)
+        X = X.loc[:, [name in used for name in names]]
+    data = opened(X, columns)
     if hasattr(X, "to_pandas") and (name := next(filter(None, _named(given)), "")):  # of pyarrow or polars
         kind = f"{type(X).__module__.partition('.')[0]}.{type(X).__name__}"
         raise DataError(f"{name!r} names columns, and X is a {kind}: take a pandas data frame, X.to_pandas()")
@@ -106,12 +121,28 @@ def prepared(X: Any, given: Given, family: Family, classes: int, intercept: bool
     return _checked(parts, target, family, classes)._replace(facts=_facts(parts.coding, given))
 
 
-def _used(frame: Any, given: Given) -> Any:
-    """Return the columns of a data frame that a formula and roles name; others may be dates, or anything."""
-    names, roles = tuple(map(str, frame.columns)), {*filter(None, _named(given)[1:])}
-    formula = read_formula(given.y, Table(names, (), [], (), FRAME, str), roles)
-    used = {*formula.left, *formula.right, *roles}
-    return frame.loc[:, [name in used for name in names]] if used <= {*names} else frame  # whose error names them all
+def _is_named(X: Any, given: Given) -> bool:
+    """Return whether a formula names columns of a data frame or of a file."""
+    return is_formula(given.y) and (is_frame(X) or is_path(X))
+
+
+def columns_for(given: Given, source: str) -> Choose:
+    """Return a function that chooses the columns that a formula and roles name: others may be dates, or anything.
+
+    It raises DataError for a column that is not there.
+    """
+    formulas_needed(given.y)
+
+    def choose(names: tuple[str, ...]) -> tuple[str, ...]:
+        roles = {*filter(None, _named(given)[1:])}
+        table = Table(names, (), [], (), source, str)
+        for name in roles:
+            table.column(name)
+        formula = read_formula(given.y, table, roles)
+        used = {*formula.left, *formula.right, *roles}
+        return tuple(name for name in names if name in used)
+
+    return choose
 
 
 def _check_intercept(coding: Coding | FormulaCoding | None, intercept: bool) -> None:

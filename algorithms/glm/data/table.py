@@ -19,7 +19,7 @@ import numpy as np
 
 from bsp.algorithms.glm.data.spelling import NOUNS, Spelling, Spelt, as_numbers, number_of, spelt
 from bsp.algorithms.glm.errors import DataError, agreed, no_column
-from bsp.arrays.files import CHUNK_ROWS, Chunk, Codes, Columns, Dialect, PathLike, TableRows, TextRows, table_of
+from bsp.arrays.files import CHUNK_ROWS, Choose, Chunk, Codes, Columns, Dialect, PathLike, TableRows, TextRows, table_of
 from bsp.arrays.procedures import world
 from bsp.cost.units import counted
 from bsp.values.payload import cuts_of
@@ -69,13 +69,14 @@ class Table:
 
 
 def read_table(
-    path: PathLike, *, columns: Iterable[str] | None = None, exclude: Iterable[str] = (), missing: str = "error",
-    reference: Mapping[str, str] | None = None, delimiter: str | None = None, decimal: str | None = None,
-    na: Iterable[str] = (), categorical: Iterable[str] = (),
+    path: PathLike, *, columns: Iterable[str] | Choose | None = None, exclude: Iterable[str] = (),
+    missing: str = "error", reference: Mapping[str, str] | None = None, delimiter: str | None = None,
+    decimal: str | None = None, na: Iterable[str] = (), categorical: Iterable[str] = (),
 ) -> Table:  # fmt: skip
     """Read columns of a table: a CSV file (also .gz, .bz2, .xz), a Parquet file or folder.  Collective.
 
-    columns : the columns to read; None: all.  exclude : columns to leave out.
+    columns : the columns to read, or a function that returns them, given the names of all; None: all.
+    exclude : columns to leave out.
     missing : "error": a missing value ends the fit with its column and line; "drop": rows that have one are left out.
     reference : {column: level}: texts are compared with this one, not with the first in sorted order.
     delimiter : one character; None: a comma (a tab if the name ends in .tsv), or what separates the fields of the first
@@ -95,15 +96,15 @@ def read_table(
     if missing not in ("error", "drop"):
         raise DataError(f"missing={missing!r}: one of 'error', 'drop'")
     source = os.path.basename(os.fspath(path))
-    wanted = None if columns is None else list(dict.fromkeys(columns))
-    chosen = _Chosen(source, wanted, list(exclude))
+    wanted = columns if columns is None or callable(columns) else list(dict.fromkeys(columns))
+    kinds = list(dict.fromkeys(categorical))
+    chosen = _Chosen(source, wanted, list(exclude), {*kinds, *(reference or {})})
     try:
         dialect = Dialect(delimiter, decimal, tuple(each.strip() for each in na))
         part = (table_of(path) or TextRows)(path, chosen.of, dialect)
     except ValueError as wrong:
         raise DataError(f"{source}: {wrong}") from None
-    kinds = list(dict.fromkeys(categorical))
-    table = _agreed(source, part, kinds, () if wanted is None else wanted)
+    table = _agreed(source, part, kinds, wanted if isinstance(wanted, list) else ())
     return replace(table, missing=missing, reference=dict(reference or {}))
 
 
@@ -163,20 +164,24 @@ def is_frame(value: Any) -> bool:
 
 
 class _Chosen:
-    """The choice of columns to read."""
+    """The choice of columns to read.
 
-    def __init__(self, source: str, wanted: Sequence[str] | None, excluded: Sequence[str]) -> None:
-        self.source, self.wanted, self.excluded = source, wanted, excluded
+    also : columns that are read too, where a function chooses, because other parameters name them.
+    """
+
+    def __init__(
+        self, source: str, wanted: Sequence[str] | Choose | None, excluded: Sequence[str], also: Collection[str] = ()
+    ) -> None:
+        self.source, self.wanted, self.excluded, self.also = source, wanted, excluded, also
 
     def of(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the names of the chosen columns in the order of the table."""
         _check_names(self.source, names)
-        for name in [*(self.wanted or ()), *self.excluded]:
+        wanted = {*self.wanted(names), *({*names} & {*self.also})} if callable(self.wanted) else self.wanted
+        for name in [*(wanted or ()), *self.excluded]:
             if name not in names:
                 raise DataError(f"{self.source}: {no_column(name, names)}")
-        found = tuple(
-            name for name in names if (self.wanted is None or name in self.wanted) and name not in self.excluded
-        )
+        found = tuple(name for name in names if (wanted is None or name in wanted) and name not in self.excluded)
         if not found:
             raise DataError(f"{self.source}: no columns are left")
         return found

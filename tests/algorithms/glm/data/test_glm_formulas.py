@@ -238,6 +238,31 @@ def test_columns_that_a_formula_does_not_name_may_hold_anything(run: Any) -> Non
         np.testing.assert_allclose(coef, known.coef_, rtol=1e-12, atol=0)
 
 
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_a_formula_reads_its_columns_of_a_file_alone(run: Any, tmp_path: Path, nprocs: int) -> None:
+    plain = table()
+    frame = plain.assign(day=pandas.Timestamp("2024-01-31"), gap=np.nan)
+    frame.to_csv(tmp_path / "visits.csv")
+    frame.to_csv(tmp_path / "visits.csv.gz")
+    frame.to_parquet(tmp_path / "visits.parquet")
+    known = glm.PoissonRegression().fit(plain, "visits ~ age", offset="weight")
+    every = glm.PoissonRegression().fit(plain, "visits ~ .")
+
+    def main(proc: bsp.Process) -> None:
+        for name in ("visits.csv", "visits.csv.gz", "visits.parquet"):
+            path = str(tmp_path / name)
+            model = glm.PoissonRegression().fit(path, "visits ~ age", offset="weight")
+            np.testing.assert_allclose(model.coef_, known.coef_, rtol=1e-9, atol=0)
+            model = glm.PoissonRegression().fit(path, "visits ~ . - day - gap")
+            assert model.deviance_ == pytest.approx(every.deviance_, rel=1e-9)
+            with pytest.raises(glm.DataError, match="no column 'wight'; did you mean 'weight'"):
+                glm.PoissonRegression().fit(path, "visits ~ age", offset="wight")
+            with pytest.raises(glm.DataError, match=rf"{name}: there is no column 'aeg'.*gap"):
+                glm.PoissonRegression().fit(path, "visits ~ aeg")
+
+    run(main, nprocs=nprocs)
+
+
 def test_a_model_without_an_intercept() -> None:
     frame = table()
     model = glm.LinearRegression(fit_intercept=False).fit(frame, "cost ~ 0 + region")
