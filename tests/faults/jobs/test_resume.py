@@ -303,7 +303,7 @@ def test_resume_takes_the_numbers_of_processes_and_elements_from_the_checkpoint(
 
 @pytest.mark.thorough
 def test_resume_takes_the_machine_from_the_checkpoint(script: Path, tmp_path: Path) -> None:
-    """By default the profile is one that fits the hosts here; those of the job may be gone."""
+    """The profile of the hosts here may be another: those that the job had may be gone."""
     folder = tmp_path / "checkpoints"
     given = ["--machine", "cluster16", "-p", 3, "-n", 3]
     whole = bsprun(*given, "--checkpoint", folder, "--every", 40, script, 90)
