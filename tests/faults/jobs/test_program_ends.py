@@ -210,7 +210,7 @@ print(drawn.of)
 
 @pytest.mark.parametrize("lost", ["3", "4", "5", "6"])
 def test_a_process_that_is_given_a_state_forgets_its_own_half_of_a_normal_pair(tmp_path: Path, lost: str) -> None:
-    """Before the loop it has drawn one half; states have one at the heads of some rounds, and none at others."""
+    """It has drawn one half before the loop; states have one at the heads of some rounds, and none at others."""
     plain = ended(tmp_path, BETWEEN_HALVES, "", LOST="-1")
     assert ended(tmp_path, BETWEEN_HALVES, "--checkpoint saved --every 1", LOST=lost).returncode == 5
     resumed = ended(tmp_path, BETWEEN_HALVES, "--resume saved", LOST=lost)

@@ -228,7 +228,7 @@ print("end", proc.pid, state.total)
 
 @pytest.mark.parametrize("opens", ["proc.pid == 0 and read()", "proc.once(read)"])
 def test_a_program_that_ended_for_want_of_a_file_goes_on_from_its_checkpoint(tmp_path: Path, opens: str) -> None:
-    """What processes sent to one whose state was taken later is not in the checkpoint: they do something else now."""
+    """The checkpoint holds nothing that was sent after it: processes do something else now."""
     program, saved = tmp_path / "program.py", tmp_path / "saved"
     program.write_text(NEEDS.replace("OPENS", opens))
     failed = bsprun("-p", 2, "-n", 2, "--checkpoint", saved, "--every", 1, program, tmp_path)
