@@ -156,7 +156,7 @@ class Links:
 
     @property
     def lost_output(self) -> str:
-        """Why standard output takes no more text: its disk is full.  Empty if it does, or if its reader has left."""
+        """The reason why standard output takes no more text, such as a full disk; empty if its reader has just left."""
         return self._text.lost
 
     def host_of(self, element: int) -> str:
