@@ -555,7 +555,8 @@ def _triangle(x: Any, k: int, lower: bool) -> Array:
     if array.ndim == 0:
         raise ValueError("tril and triu take arrays of one dimension or more: a vector is every row of a matrix")
     m, n = array.shape[-2:][0], array.shape[-1]
-    diagonal, columns = arange(m)[:, None] + max(-m, min(k, n)), arange(n)[None, :]
+    k, kind = max(-m, min(k, n)), np.min_scalar_type(-m - n - 1)  # short numbers are compared faster
+    diagonal, columns = arange(k, m + k, dtype=kind)[:, None], arange(n, dtype=kind)[None, :]
     keep = columns <= diagonal if lower else columns >= diagonal
     zero = np.zeros((), array.dtype)
     return where(keep, array, zero)

@@ -6,7 +6,7 @@ Views follow NumPy's: a function that returns a view in NumPy returns one here. 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise, product
 from math import prod
 from operator import index
 from typing import Any, Literal, overload
@@ -36,6 +36,7 @@ __all__ = [
 
 
 _REPEATING = ("edge", "reflect", "symmetric", "wrap")  # modes of `pad`
+_MANY_PARTS = 200  # parts up to which a margin is assembled for all axes at once
 
 
 def _node(x: Any) -> Node:
@@ -635,11 +636,16 @@ def pad(
         raise ValueError("index can't contain negative values")
     widths = np.broadcast_to(given, (array.ndim, 2)).tolist()
     if mode in _REPEATING:
+        runs = {}
         for axis, (before, after) in enumerate(widths):
             if not array.shape[axis] and (before or after):
                 raise ValueError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
             if before or after:
-                array = _repeating(array, axis, np.pad(np.arange(array.shape[axis]), (before, after), mode))
+                runs[axis] = list(_runs(np.pad(np.arange(array.shape[axis]), (before, after), mode)))
+        if prod(map(len, runs.values())) <= _MANY_PARTS:
+            return _repeating(array, runs)
+        for axis in runs:  # each of these copies the array
+            array = _repeating(array, {axis: runs[axis]})
         return array
     if np.ndim(constant_values):
         raise ValueError("pad: one constant for all sides")
@@ -649,16 +655,24 @@ def pad(
     return wrap(build.assembled(shape, array.dtype, [(base, origin, steps), (array._node, inside, steps)]))
 
 
-def _repeating(array: Array, axis: int, positions: np.ndarray) -> Array:
-    """Return the slices of an array at some positions along an axis, joined."""
-    before, behind = (slice(None),) * axis, array.shape[axis + 1 :]
+def _repeating(array: Array, runs: dict[int, list[np.ndarray]]) -> Array:
+    """Return the slices of an array at runs of positions along some axes, assembled in the order of the runs."""
+    shape = tuple(sum(map(len, runs[k])) if k in runs else length for k, length in enumerate(array.shape))
     parts = []
-    for run in _runs(positions):
-        first, last = int(run[0]), int(run[-1])
-        stop, step = (last + 1, 1) if first <= last else (last - 1 if last else None, -1)
-        part = array[(*before, slice(first, stop, step))]
-        parts.append(broadcast_to(part, (*array.shape[:axis], len(run), *behind)) if first == last else part)
-    return concatenate(parts, axis=axis)
+    for chosen in product(*map(_placed, runs.values())):
+        key, starts, lengths = [slice(None)] * array.ndim, [0] * array.ndim, list(array.shape)
+        for axis, (start, run) in zip(runs, chosen, strict=True):
+            first, last = int(run[0]), int(run[-1])
+            key[axis] = slice(first, last + 1) if first <= last else slice(first, last - 1 if last else None, -1)
+            starts[axis], lengths[axis] = start, len(run)
+        parts.append((build.broadcast(array[tuple(key)]._node, tuple(lengths)), tuple(starts), (1,) * array.ndim))
+    return wrap(build.assembled(shape, array.dtype, parts))
+
+
+def _placed(runs: list[np.ndarray]) -> list[tuple[int, np.ndarray]]:
+    """Return runs of positions with where each begins in the result."""
+    ends = accumulate(map(len, runs), initial=0)
+    return [(start, run) for start, run in zip(ends, runs, strict=False)]
 
 
 def _runs(positions: np.ndarray) -> Iterator[np.ndarray]:

@@ -19,7 +19,6 @@ from bsp.arrays.api.ufuncs import FUNCTIONS as UFUNCS
 from bsp.arrays.api.ufuncs import astype
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.execution.world import world
-from bsp.arrays.expressions.graph import DType
 from bsp.arrays.gathering import brought, given
 from bsp.arrays.kernels.kernels import charge
 from bsp.arrays.procedures.forecast import procedure
@@ -88,14 +87,13 @@ def _full(a: Array, v: Array) -> Array:
     arrived = iter(here.exchange("results that overlap", out))
     mine, stop = ends[here.pid], ends[here.pid + 1]
     pieces = []
-    for pid in range(here.nprocs):
+    for pid in range(here.pid):  # nothing reaches back
         begin, end = reach(pid)
         first, last = max(begin, mine), min(end, stop)
-        if last <= first:
-            continue
-        piece = part[first - low : last - low] if pid == here.pid else next(arrived)[1]
-        pieces.append((first - mine, piece))
-    return made_of((n + m - 1,), kind, line_layout(ends), {(here.pid,): _added_up(pieces, stop - mine, kind)})
+        if last > first:
+            pieces.append((first - mine, next(arrived)[1]))
+    total = _added_up(part[: stop - mine], pieces)
+    return made_of((n + m - 1,), kind, line_layout(ends), {(here.pid,): total})
 
 
 def _convolved_cost(costs: Reported, block: Any, short: Any) -> Any:
@@ -110,13 +108,16 @@ def _convolved(block: Any, short: Any) -> Any:
     return np.convolve(block, short) if block.size else block
 
 
-@declares(lambda costs, pieces, length, kind: costs.memory((length,), kind))
-def _added_up(pieces: Sequence[tuple[int, Any]], length: int, kind: DType) -> Any:
-    """Return a vector of `length` to which each piece is added at its start."""
-    total = np.zeros(length, kind)
+@declares(lambda costs, own, pieces: own)
+def _added_up(own: Any, pieces: Sequence[tuple[int, Any]]) -> Any:
+    """Return a process's own sums, to whose elements those of others are added: each piece from its start on."""
+    if not pieces:
+        return own
+    others = np.zeros(max(start + len(piece) for start, piece in pieces), own.dtype)
     for start, piece in pieces:
-        total[start : start + len(piece)] += piece
-    return total
+        others[start : start + len(piece)] += piece
+    own[: len(others)] += others
+    return own
 
 
 def convolve(a: ArrayLike, v: ArrayLike, mode: Literal["full", "same", "valid"] = "full") -> Array:
