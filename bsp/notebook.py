@@ -1,11 +1,13 @@
-"""IPython, where this interpreter runs in it: its shell, tracebacks without internal frames, a line that is rewritten.
+"""IPython, where this interpreter runs in it: its shell, tracebacks without internal frames, lines and pictures.
 
 Nothing here imports IPython: it is used if the program that runs here has imported it.
 """
 
 from __future__ import annotations
 
+import base64
 import linecache
+import os
 import sys
 from typing import Any
 
@@ -59,9 +61,29 @@ def cell_lines() -> dict[str, tuple[int, None, list[str], str]]:
     return {file: (sum(map(len, lines)), None, lines, file) for file, lines in known.items()}
 
 
+def is_notebook() -> bool:
+    """Return whether this interpreter is the kernel of a notebook."""
+    return getattr(shell(), "kernel", None) is not None
+
+
+def display_png(data: bytes, text: str) -> None:
+    """Show a picture below the cell that runs, or `text` where no picture can be shown."""
+    shown = {"image/png": base64.b64encode(data).decode(), "text/plain": text}
+    sys.modules["IPython"].display.publish_display_data(shown)
+
+
+def backend_of_figures() -> dict[str, str]:
+    """Return the environment in which processes show matplotlib's figures in this notebook; empty where none is.
+
+    A backend that the user has named in MPLBACKEND stays: the kernel names only its own.
+    """
+    own = os.environ.get("MPLBACKEND", "inline").endswith("inline")
+    return {"MPLBACKEND": "module://bsp.session.figures"} if own and is_notebook() else {}
+
+
 def display_line() -> Any:
     """Return a display handle whose text can be replaced, if this interpreter runs in a notebook; else None."""
-    if getattr(shell(), "kernel", None) is None:
+    if not is_notebook():
         return None
     return sys.modules["IPython"].display.display(_CellText(""), display_id=True)
 

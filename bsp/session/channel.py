@@ -13,7 +13,7 @@ from typing import Any
 from bsp.session.handles import Key
 from bsp.session.tracebacks import Told
 
-TEXT, ERROR_TEXT, LINE, ANSWER, ELEMENT = "text", "error text", "line", "answer", "element"
+TEXT, ERROR_TEXT, LINE, FIGURE, ANSWER, ELEMENT = "text", "error text", "line", "figure", "answer", "element"
 
 
 @dataclass(frozen=True)

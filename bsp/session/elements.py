@@ -23,6 +23,7 @@ from bsp.errors import LaunchError
 from bsp.host import die_with_parent
 from bsp.hosts.lifeline import Desk
 from bsp.hosts.processes import end
+from bsp.notebook import backend_of_figures
 from bsp.session.channel import ELEMENT, address
 from bsp.session.folder import SessionFolder
 
@@ -59,7 +60,7 @@ class Elements:
         """Start the child, and wait until every element has connected."""
         job, started = self._job, threading.Event()
         problems: list[BaseException] = []
-        environment = os.environ | job.environment()
+        environment = os.environ | job.environment() | backend_of_figures()
         environment.setdefault("PRTE_MCA_prte_tmpdir_base", self._folder)  # see `launch.one_pass`
         command = job.command(lifeline=self._folder, keeper=self._owner)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import sys
+import traceback
 from types import ModuleType
 from typing import Any
 
@@ -18,11 +19,13 @@ from bsp.cost.record.progress import RunProgress
 from bsp.engine.element import Element
 from bsp.engine.task import Task, status_of
 from bsp.engine.verdict import Verdict
-from bsp.session.channel import ANSWER, ERROR_TEXT, LINE, TEXT, CallOutcome, Channel, NotSent, Request
+from bsp.session.channel import ANSWER, ERROR_TEXT, FIGURE, LINE, TEXT, CallOutcome, Channel, NotSent, Request
 from bsp.session.handles import Kept
 from bsp.session.tracebacks import told
 from bsp.transport.base import Transport
 from bsp.world import handle, hosting
+
+_channel: Channel | None = None  # of the session that this element serves
 
 
 def serve(folder: str, settings: dict[str, Any], transport: Transport, machine: Machine, lifeline: Any) -> None:
@@ -30,7 +33,8 @@ def serve(folder: str, settings: dict[str, Any], transport: Transport, machine: 
 
     folder : where the caller's socket is.  settings : those of the job.
     """
-    channel = Channel(folder, transport.index)
+    global _channel
+    channel = _channel = Channel(folder, transport.index)
     streams = sys.stdout, sys.stderr
     sys.stdout = io.TextIOWrapper(channel.stream(TEXT), "utf-8", "replace", line_buffering=True)
     sys.stderr = io.TextIOWrapper(channel.stream(ERROR_TEXT), "utf-8", "backslashreplace", line_buffering=True)
@@ -98,6 +102,8 @@ def _body(request: Request, kept: dict[int, Kept]) -> Any:
             if status_of(left):
                 raise
             result = None
+        finally:
+            _show_figures()  # first: one that a result refers to would be drawn anew where it is unpickled
         task.check_nothing_lost()
         try:
             return mine.dumps(result, request.call if request.keeps else None)
@@ -106,6 +112,22 @@ def _body(request: Request, kept: dict[int, Kept]) -> Any:
             return mine.dumps(NotSent(why), None)
 
     return body
+
+
+def show_figure(png: bytes, text: str) -> None:
+    """Show a picture in the caller's notebook; `text` stands for it where no picture can be shown."""
+    assert _channel is not None
+    _channel.send(FIGURE, (png, text))
+
+
+def _show_figures() -> None:
+    """Show the figures of matplotlib that a call has left open."""
+    figures = sys.modules.get("bsp.session.figures")  # matplotlib has imported it, if a process draws
+    if figures is not None:
+        try:
+            figures.show()
+        except Exception as wrong:  # noqa: BLE001 - a figure that cannot be drawn is no failure of the call
+            print("a figure cannot be drawn:", *traceback.format_exception_only(wrong), file=sys.stderr)
 
 
 def _answer(element: Element, verdict: Verdict) -> CallOutcome:

@@ -21,8 +21,8 @@ from bsp.cost.units import counted
 from bsp.engine.layout import check_numbers
 from bsp.errors import BspError, CannotMove, CannotSend, Forked, LaunchError, ProcessExited, SessionEnded
 from bsp.host import cores, find_mpiexec, no_mpi
-from bsp.notebook import cell_names, hide_ours
-from bsp.session.channel import ANSWER, ERROR_TEXT, LINE, TEXT, CallOutcome, NotSent, Request
+from bsp.notebook import cell_names, display_png, hide_ours
+from bsp.session.channel import ANSWER, ERROR_TEXT, FIGURE, LINE, TEXT, CallOutcome, NotSent, Request
 from bsp.session.elements import Elements
 from bsp.session.handles import Description, Handle, Handles, description
 from bsp.session.tracebacks import Told, rebuilt
@@ -307,7 +307,7 @@ class _Output:
         self._decoders: defaultdict[tuple[int, str], Any] = defaultdict(lambda: _decoder("replace"))
 
     def show(self, element: int, kind: str, value: Any) -> None:
-        """Show a message of an element: text for standard output or error, or the line of progress."""
+        """Show a message of an element: text for standard output or error, a figure, or the line of progress."""
         if kind == LINE:
             self.flush()
             if self._line is not None:
@@ -315,6 +315,10 @@ class _Output:
             return
         if self._line is not None:
             self._line.clear()
+        if kind == FIGURE:
+            self.flush()
+            display_png(*value)
+            return
         stream = {TEXT: sys.stdout, ERROR_TEXT: sys.stderr}[kind]
         if stream is not self._written:  # what is written first appears first
             self.flush()

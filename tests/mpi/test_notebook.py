@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 from pathlib import Path
@@ -41,6 +42,11 @@ print(json.dumps(outputs))
 """
 
 
+def width(output: dict[str, Any]) -> int:
+    """The width of a picture in pixels."""
+    return int.from_bytes(base64.b64decode(output["data"]["image/png"])[16:20])
+
+
 def shown_frames(text: str) -> list[str]:
     """The frames of a traceback of IPython."""
     return re.findall(r"^(?:Cell |File )(.*?)(?:, line |:)(\d+)", text, re.M)  # type: ignore[return-value]
@@ -57,6 +63,10 @@ CELLS = {
     "hidden": "%%bsp\ny;",
     "put": "s.put(x=x, factor=3)",
     "names": "%%bsp s\nfloat((x * factor).sum())",
+    "figures": "%%bsp\nfrom matplotlib import pyplot\nif proc.pid in (0, 3):\n"
+    "    pyplot.figure(figsize=(2 + proc.pid, 1))\n    pyplot.show()\n    print('between')\n"
+    "    pyplot.figure(figsize=(8 + proc.pid, 1))\n    pyplot.plot([1, 2])",
+    "wrong figure": "%%bsp\nif proc.pid == 0:\n    pyplot.title('$\\\\wrong$')\nproc.pid",
     "error": "%%bsp\n\ndef inverse(k):\n    return 1 / k\n\ninverse(factor - 3)",
     "still there": "%%bsp\ninverse(2)",
     "syntax": "%%bsp\nz = (1 +",
@@ -101,6 +111,18 @@ def test_cells_run_on_all_processes_and_their_names_live_on(notebook: dict[str, 
     assert result(notebook["pass on"]) == str([8 * 3 * 4.0] * 4)
     assert notebook["hidden"] == notebook["put"] == []
     assert result(notebook["names"]) == str(3.0 * sum(range(4000)))
+
+
+def test_the_figures_of_processes_appear_below_the_cell_once(notebook: dict[str, Any]) -> None:
+    shown = [width(each) if each["output_type"] == "display_data" else each["text"] for each in notebook["figures"]]
+    first, third, second, fourth = sorted(each for each in shown if isinstance(each, int))
+    assert shown.index(first) < shown.index("between\n") < shown.index(second)  # of process 0
+    assert shown.index(third) < shown.index(fourth)  # of process 3
+
+
+def test_a_figure_that_cannot_be_drawn_is_told_and_does_no_harm(notebook: dict[str, Any]) -> None:
+    assert printed(notebook["wrong figure"], "stderr").startswith("a figure cannot be drawn: ValueError")
+    assert result(notebook["wrong figure"]) == "0"
 
 
 def test_an_error_of_a_cell_shows_the_lines_of_the_cell_only(notebook: dict[str, Any]) -> None:
