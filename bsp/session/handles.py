@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
 from bsp.errors import CannotMove, NotRegistered
+from bsp.notebook import hide_ours
 from bsp.values.by_value import ByValue
 
 Key = tuple[int, int]
@@ -50,7 +51,7 @@ def _refused(use: str) -> Callable[..., NoReturn]:
     """Return an operator of handles, which raises TypeError with the call to write; use: of `value`, as Python."""
 
     def refuse(*operands: Any) -> NoReturn:
-        raise TypeError(_advice("operators", use))
+        raise _without_us(TypeError(_advice("operators", use)))
 
     return refuse
 
@@ -61,6 +62,12 @@ def _advice(lacks: str, use: str) -> str:
         f"a handle has no {lacks}; what it stands for is on the processes, where functions use it: "
         f"s.run(lambda proc, value: {use}, handle)"
     )
+
+
+def _without_us(error: Exception) -> Exception:
+    """Return an error that IPython prints without the frames of this package: its message says all."""
+    hide_ours(error)
+    return error
 
 
 def stays(value: Any) -> bool:
@@ -103,7 +110,7 @@ class Handle:
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):  # asked for by IPython, pickle and copy
             raise AttributeError(name)
-        raise AttributeError(_advice(repr(name), f"value.{name}"))
+        raise _without_us(AttributeError(_advice(repr(name), f"value.{name}")))
 
     __getitem__ = _refused("value[...]")
     __add__ = __radd__ = _refused("value + ...")

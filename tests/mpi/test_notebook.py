@@ -74,6 +74,8 @@ CELLS = {
     "function": "def halves(proc):\n    return ba.ones(3).reshape(2, 2)\n\ns.run(halves)",
     "place": "s.run(lambda proc: proc.coarray(1).put(proc.pid, [1.0, 2.0]))",
     "alone": "ba.ones((3, 4)) @ ba.ones((3, 4))",
+    "method": "x.sum()",
+    "operator": "x + 1",
     "run": "def main(proc):\n    proc.sync()\n    return [1, 2][proc.pid + 1]\n\nbsp.run(main, nprocs=2)",
     "job": "bsp.run(main, nprocs=2, elements=2)",
     "job with progress": "bsp.run(main, nprocs=2, elements=2, progress=True)",
@@ -140,11 +142,11 @@ def test_an_error_of_a_cell_shows_the_lines_of_the_cell_only(notebook: dict[str,
     assert "session.py" not in text
 
 
-@pytest.mark.parametrize("cell", ["function", "place", "alone", "run"])
+@pytest.mark.parametrize("cell", ["function", "place", "alone", "run", "method", "operator"])
 def test_tracebacks_show_the_cells_and_no_frame_of_this_package(notebook: dict[str, Any], cell: str) -> None:
     text = traceback_of(notebook[cell])
     number = 1 + list(CELLS).index(cell)
-    lines = {"function": ["4", "2"], "place": ["1", "1"], "alone": ["1"], "run": ["5", "3"]}[cell]
+    lines = {"function": ["4", "2"], "place": ["1", "1"], "alone": ["1"], "run": ["5", "3"]}.get(cell, ["1"])
     assert shown_frames(text) == [(f"In[{number}]", line) for line in lines]
     assert f"{os.sep}bsp{os.sep}" not in text
 
