@@ -21,6 +21,8 @@ from bsp.algorithms.glm.data.table import is_frame
 from bsp.algorithms.glm.errors import DataError, NotFittedError
 from bsp.algorithms.glm.problem import Model, Solution
 from bsp.declared import Costs
+from bsp.errors import ValueNeeded
+from bsp.source import here
 
 _SHOWN = 5  # names in a message
 
@@ -183,9 +185,18 @@ class Conventions:
             raise DataError(f"X has {width} features, but {kind} is expecting {self.n_features_in_} features as input")
 
 
+class _NoSummary(str):
+    """The text that stands for a summary in a run without values; raises ValueNeeded for a summary's attributes."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise ValueNeeded(f"summary().{name} at {here()}: {self}; run without --abstract")
+
+
 def of_summary(costs: Costs, model: Conventions, level: float = 0.95) -> str:
     """Declare that a summary costs nothing; without values there is none to print."""
-    return f"{type(model).__name__}: a run without values has no coefficients"
+    return _NoSummary(f"{type(model).__name__}: a run without values has no coefficients")
 
 
 def column_vector(y: np.ndarray) -> np.ndarray:

@@ -25,7 +25,7 @@ from bsp.algorithms.glm.conventions import Conventions, of_summary
 from bsp.algorithms.glm.cost import cost, for_predictors
 from bsp.algorithms.glm.data.inputs import Column, Rows
 from bsp.algorithms.glm.data.preparing import Given, Prepared, prepared
-from bsp.algorithms.glm.errors import DataError, agreed
+from bsp.algorithms.glm.errors import DataError
 from bsp.algorithms.glm.families import Family, family_of
 from bsp.algorithms.glm.fitting import solve
 from bsp.algorithms.glm.inference.covariance import leverages
@@ -45,13 +45,13 @@ def _of_score(
     costs: Costs, model: Regression, X: Any, y: Any, sample_weight: Any = None, offset: Any = None,
     sums: tuple[int, ...] = (3, 1),
 ) -> Any:  # fmt: skip
-    """Declare the cost of `score`: for each sum over dealt rows, a superstep of agreement and one of the sum."""
-    X, _, _, offset = parted(X, y, sample_weight, offset)
+    """Declare the cost of `score`: that of bringing and checking y and weights, and the sums over dealt rows."""
+    X, y, sample_weight, offset = parted(X, y, sample_weight, offset)
     found = model._linear(X, offset)
+    found.of_checked(y, sample_weight)
     for count in sums:
         costs.work(**for_predictors(len(found.eta)))
         if found.dealt:
-            agreed(lambda: None)
             costs.allreduce(count)
     return costs.array(())
 
@@ -65,13 +65,23 @@ def _of_residuals(
     costs: Costs, model: Regression, X: Any, y: Any, kind: str = "deviance", sample_weight: Any = None,
     offset: Any = None,
 ) -> Any:  # fmt: skip
-    """Declare the cost of `residuals`: of dealt rows a superstep of agreement."""
-    X, _, _, offset = parted(X, y, sample_weight, offset)
+    """Declare the cost of `residuals`: that of bringing and checking y and weights."""
+    X, y, sample_weight, offset = parted(X, y, sample_weight, offset)
     found = model._linear(X, offset)
+    found.of_checked(y, sample_weight)
     costs.work(**for_predictors(len(found.eta)))
-    if found.dealt:
-        agreed(lambda: None)
     return found.mapped(lambda eta: eta)
+
+
+def _of_reach(costs: Costs, model: Regression, level: float) -> Any:
+    """Declare that the width of intervals costs nothing."""
+    return costs.array(())
+
+
+@declares(_of_reach)
+def _reach(model: Regression, level: float) -> float:
+    """Return the standard errors from an estimate to each end of its confidence interval."""
+    return model.summary(level).reach
 
 
 _OF_TABLES = ("missing", "reference", "columns", "exclude")  # parameters of `read_table`
@@ -275,7 +285,7 @@ class Regression(Conventions):
         """
         found = self._linear(X, offset)
         error = np.sqrt(self._spread(found.X, bool(self._fitted.robust)))
-        reach = self.summary(level).reach
+        reach = _reach(self, level)
         mean = self._family.mean
 
         def interval(eta: Any) -> Any:
@@ -346,11 +356,12 @@ class Regression(Conventions):
         def parts(eta: Any, y: Any, weights: Any) -> list[Any]:
             return [weights.sum(), weights @ y, deviance(eta, y, weights)]
 
-        total, summed, unexplained = found.summed(parts, y, sample_weight, check=self._check_possible)
+        mine, weights = found.checked(y, sample_weight, check=self._check_possible)
+        total, summed, unexplained = found.summed(parts, mine, weights)
         check_weights(total)
         with np.errstate(divide="ignore", invalid="ignore"):
             level = family.predictor(summed / total)
-        (null,) = found.summed(lambda eta, y, w: [deviance(np.zeros_like(eta) + level, y, w)], y, sample_weight)
+        (null,) = found.summed(lambda eta, y, w: [deviance(np.zeros_like(eta) + level, y, w)], mine, weights)
         if not null > 0:
             return float(unexplained == 0)  # all y are alike
         return float(1 - unexplained / null)

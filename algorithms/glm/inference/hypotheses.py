@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bsp.algorithms.glm.inference.summary import Summary
+from bsp.declared import Costs, declares
 
 
 class HypothesisTest(NamedTuple):
@@ -35,6 +36,13 @@ def _tested(chi2: Any, df: int, df_resid: float | None) -> HypothesisTest:
     return HypothesisTest(float(chi2 / df), df, df_resid, float(special.fdtrc(df, df_resid, chi2 / df)))
 
 
+def _of_test(costs: Costs, *given: Any) -> HypothesisTest:
+    """Declare that a test costs nothing; without values its numbers are shapes."""
+    number = costs.array(())
+    return HypothesisTest(number, number, number, number)
+
+
+@declares(_of_test)
 def wald(summary: Summary, hypothesis: Any, value: Any = 0.0) -> HypothesisTest:
     """Test that combinations of coefficients have these values, by their covariance, a robust one if it was asked for.
 
@@ -84,6 +92,7 @@ def _numbers(given: Any, what: str) -> np.ndarray:
     return found
 
 
+@declares(_of_test)
 def likelihood_ratio(full: Summary, reduced: Summary) -> HypothesisTest:
     """Test that the reduced model is as good, by the difference of deviances over the full model's dispersion.
 

@@ -73,16 +73,14 @@ class Applied(NamedTuple):
         return made_of((cuts[-1], *found.shape[1:]), found.dtype, layout, {at: found})
 
     def summed(
-        self, parts: Callable[[np.ndarray, np.ndarray, np.ndarray], list[Any]], y: Any, weights: Any,
-        labels: bool = False, check: Check | None = None,
-    ) -> Any:  # fmt: skip
+        self, parts: Callable[[np.ndarray, np.ndarray, np.ndarray], list[Any]], y: np.ndarray, weights: np.ndarray
+    ) -> Any:
         """Return sums over all rows of what `parts` gives for some rows' linear predictor, y and weights.
 
-        labels : y may be of any kind; else numbers.   check : raises DataError for y, of such weights, that cannot be.
-        Cost of dealt rows: two supersteps.
+        y, weights : this process's, as `checked` returns them.
+        Cost of dealt rows: one superstep.
         """
-        mine, given = self.checked(y, weights, labels, check)
-        found = np.stack(parts(self.eta, mine, given))
+        found = np.stack(parts(self.eta, y, weights))
         return world().private.allreduce(found) if self.dealt else found
 
     def labels(self, label: Callable[[Any], Any], kind: np.dtype[Any]) -> Any:
@@ -92,21 +90,25 @@ class Applied(NamedTuple):
         return self.mapped(label)
 
     def accuracy(self, label: Callable[[Any], Any], y: Any, weights: Any, check: Check | None = None) -> float:
-        """Return the share of rows, by weight, whose y is `label(eta)`.  Cost and `check` as of `summed`."""
+        """Return the share of rows, by weight, whose y is `label(eta)`.  Cost: that of `checked` and of `summed`."""
 
         def parts(eta: Any, y: Any, weights: Any) -> list[Any]:
             return [weights.sum(), weights @ (label(eta) == y)]
 
-        total, right = self.summed(parts, y, weights, labels=True, check=check)
+        total, right = self.summed(parts, *self.checked(y, weights, labels=True, check=check))
         check_weights(total)
         return float(right / total)
 
     def checked(
         self, y: Any, weights: Any, labels: bool = False, check: Check | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return this process's y and weights, sound on all processes.  Cost of dealt rows: a superstep."""
-        mine = self._vector(y, "y")
-        mine = np.asarray(mine)
+        """Return this process's y and weights, sound on all processes.
+
+        labels : y may be of any kind; else numbers.   check : raises DataError for y, of such weights, that cannot be.
+        Cost of dealt rows: a superstep, and for each array of `bsp.arrays` those that compute it and bring its
+        elements to the rows.
+        """
+        mine = np.asarray(self._vector(y, "y"))
         check_no_times(mine, "y")
         mine = mine if labels else numbers(mine, "y", finite=True)
         return mine, self.sound(weights, None if check is None else lambda given: check(mine, given))
@@ -129,6 +131,14 @@ class Applied(NamedTuple):
         else:
             look()
         return given
+
+    def of_checked(self, y: Any, weights: Any) -> None:
+        """Declare the supersteps of `checked`."""
+        if self.dealt:
+            for value, what in ((y, "y"), (weights, "sample_weight")):
+                if isinstance(value, Array):
+                    self._vector(value, what)
+            agreed(lambda: None)
 
     def _vector(self, value: Any, what: str) -> Any:
         if self.table is not None and isinstance(value, str):

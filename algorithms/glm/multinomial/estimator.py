@@ -11,7 +11,7 @@ from bsp.algorithms.glm.conventions import Conventions, of_summary
 from bsp.algorithms.glm.cost import for_predictors
 from bsp.algorithms.glm.data.inputs import Column, Rows
 from bsp.algorithms.glm.data.preparing import Given, Prepared, prepared
-from bsp.algorithms.glm.errors import DataError, agreed
+from bsp.algorithms.glm.errors import DataError
 from bsp.algorithms.glm.inference.hypotheses import HypothesisTest, likelihood_ratio, wald
 from bsp.algorithms.glm.inference.prediction import Applied, applied, parted
 from bsp.algorithms.glm.multinomial.cost import cost
@@ -29,12 +29,12 @@ MOST_CLASSES = 1000
 
 
 def _of_score(costs: Costs, model: MultinomialRegression, X: Any, y: Any, sample_weight: Any = None) -> Any:
-    """Declare the cost of `score`: of dealt rows a superstep of agreement and one of the sum."""
-    X, *_ = parted(X, y, sample_weight)
+    """Declare the cost of `score`: that of bringing and checking y and weights, and a sum over dealt rows."""
+    X, y, sample_weight = parted(X, y, sample_weight)
     found = model._linear(X)
+    found.of_checked(y, sample_weight)
     costs.work(**for_predictors(found.eta.size))
     if found.dealt:
-        agreed(lambda: None)
         costs.allreduce(2)
     return costs.array(())
 

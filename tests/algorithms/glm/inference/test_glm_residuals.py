@@ -66,15 +66,59 @@ def test_responses_that_the_model_cannot_have_are_refused(nprocs: int) -> None:
     bsp.run(main, nprocs=nprocs)
 
 
-@pytest.mark.parametrize("p", [1, 3])
-def test_residuals_without_values_take_the_supersteps_of_those_with_values(p: int) -> None:
+AFTER_A_FIT = {
+    "residuals": lambda fits, rows, y: fits[0].residuals(rows, y + 0.0),
+    "score": lambda fits, rows, y: fits[0].score(rows, y * 2.0, sample_weight=y + 1.0),
+    "interval": lambda fits, rows, y: fits[0].predict_interval(rows).persist(),
+    "leverage": lambda fits, rows, y: fits[0].leverage(rows).persist(),
+    "wald": lambda fits, rows, y: fits[0].wald_test(["x0"]),
+    "likelihood ratio": lambda fits, rows, y: fits[0].likelihood_ratio_test(fits[1]),
+    "accuracy": lambda fits, rows, y: fits[2].score(rows, y == 1),
+    "accuracy of classes": lambda fits, rows, y: fits[3].score(rows, y == 1),
+}
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 5])
+@pytest.mark.parametrize("call", AFTER_A_FIT)
+def test_what_follows_a_fit_takes_the_same_supersteps_without_values(call: str, p: int) -> None:
     def main(proc: Any) -> None:
         rng = ba.random.default_rng(1)
-        rows, y = rng.normal(size=(60, 3)), rng.integers(0, 2, size=60).astype(float)
-        glm.PoissonRegression(max_iter=1).fit(rows, y).residuals(rows, y)
+        rows = rng.normal(size=(60, 3), grid=(proc.nprocs, 1)).persist()
+        y = rng.integers(0, 2, size=60, grid=(1,)).persist()  # elsewhere than the rows
+        counts = glm.PoissonRegression().fit(rows, y), glm.PoissonRegression().fit(rows[:, :2], y)
+        fits = *counts, glm.LogisticRegression().fit(rows, y), glm.MultinomialRegression().fit(rows, y)
+        proc.sync("fitted")
+        AFTER_A_FIT[call](fits, rows, y)
 
-    counts = [
-        [row["call"] for row in bsp.predict(main, nprocs=p, machine=bsp.Machine(p=p), abstract=each).per_superstep][-1]
-        for each in (False, True)
-    ]
-    assert counts[0] == counts[1]
+    def supersteps(abstract: bool) -> list[tuple[str, int, int]]:
+        found = bsp.predict(main, nprocs=p, machine=bsp.Machine(p=p), abstract=abstract).per_superstep
+        fitted = [row["label"] for row in found].index("fitted")
+        return [(row["call"], max(row["h_sent"], row["h_received"]), row["messages"]) for row in found[fitted + 1 :]]
+
+    assert supersteps(abstract=False) == supersteps(abstract=True)
+
+
+@pytest.mark.parametrize("p", [2, 5])
+def test_a_score_brings_and_checks_the_responses_once(p: int) -> None:
+    def main(proc: Any) -> None:
+        rng = ba.random.default_rng(1)
+        rows = rng.normal(size=(60, 3), grid=(proc.nprocs, 1)).persist()
+        y = rng.integers(0, 2, size=60, grid=(1,)).persist()
+        model = glm.PoissonRegression().fit(rows, y)
+        proc.sync("fitted")
+        model.score(rows, y)
+
+    found = [row["call"] for row in bsp.predict(main, nprocs=p, machine=bsp.Machine(p=p)).per_superstep]
+    scored = found[found.index("sync") + 1 :]
+    assert len(scored) == 5 and sum("allgather" in call for call in scored) == 2, scored
+
+
+def test_a_summary_without_values_names_what_is_asked_for() -> None:
+    def main(proc: Any) -> None:
+        rng = ba.random.default_rng(1)
+        summary = glm.LinearRegression().fit(rng.normal(size=(60, 3)), rng.normal(size=60)).summary()
+        assert "no coefficients" in f"{summary}"
+        summary.names  # noqa: B018
+
+    with pytest.raises(bsp.ValueNeeded, match=r"summary\(\)\.names at .*: LinearRegression: a run without values"):
+        bsp.predict(main, nprocs=2, machine=bsp.Machine(p=2), abstract=True)
