@@ -125,7 +125,8 @@ class Process:
     NoSuchProcess for a bad `root` or `group`; UnknownAlgorithm; UnknownOperation for a bad `op`; ShapeError for
     values that do not combine or are not one for each process.
 
-    Costs are in McColl's model: g per word, L per superstep, p processes.  A word is 8 bytes.
+    Costs are in McColl's model: g per word, L per superstep, p processes.  A word is 8 bytes.  Of a pickle, n is its
+    length; bundles of values are pickled together, which adds about 15 words to each.
     """
 
     _stays = True  # the caller of a `bsp.Session` receives a handle
@@ -323,8 +324,8 @@ class Process:
         """Return the `value` of process `root` on every process.
 
         value : an array of numbers, or an object that can be pickled; only `root`'s is used.
-        Cost, n words: one-phase g(p-1)n + L; two-phase about 2gn + 2L (arrays and pickles); k-ary tree
-        (gkn + L) log_k p.  Source: McColl 1.6.1.
+        Cost, n words: one-phase g(p-1)n + L; two-phase 2gn(1 - 1/p) + 2L (arrays and pickles); k-ary tree
+        (g(k-1)n + L) ⌈log_k p⌉ at most.  Source: McColl 1.6.1.
         """
         return (self._task.element.sampled or collectives).broadcast(self, value, as_int(root), group, algorithm)
 
@@ -338,7 +339,8 @@ class Process:
             of two values.  Python's and NumPy's sum, prod, min, max, any and all mean the operations of two values.
         The values combine in pid order in one balanced binary tree (D3), so every algorithm gives the same bytes; the
         result has the type of the input.
-        Cost, n words: one-phase g(p-1)n + L; two-phase about 2gn + 2L (arrays); k-ary tree (gkn + L) log_k p.
+        Cost, n words: one-phase g(p-1)n + L; two-phase 2gn(1 - 1/p) + 2L (arrays); k-ary tree
+        (g(k-1)n + L) ⌈log_k p⌉ at most.
         """
         return (self._task.element.sampled or collectives).reduce(self, value, op, as_int(root), group, algorithm)
 
@@ -346,8 +348,8 @@ class Process:
         """Return the values of all processes combined by `op`, on every process.
 
         value, op : as in `reduce`; the order of combination is that of D3.
-        Cost, n words: one-phase g(p-1)n + L; two-phase about 2gn + 2L (arrays); tree twice
-        (gkn + L) log_k p.
+        Cost, n words: one-phase g(p-1)n + L; two-phase 2gn(1 - 1/p) + 2L (arrays); k-ary tree twice
+        (g(k-1)n + L) ⌈log_k p⌉ at most.
         """
         if type(op) is str and group is None and algorithm is None:
             known = self._allreductions.get(op if type(value) in PLAIN else alike(value, op))  # here, to save a call
@@ -359,7 +361,7 @@ class Process:
         """Return the values of processes 0..pid combined by `op` (an inclusive prefix).
 
         value, op : as in `reduce`; each prefix combines in the tree of D3.
-        Cost, n words: one-phase g(p-1)n + L; two-phase about 2gn + 2L (arrays).
+        Cost, n words: one-phase g(p-1)n + L; two-phase 2gn(1 - 1/p) + 2L (arrays).
         """
         return (self._task.element.sampled or collectives).scan(self, value, op, group, algorithm, inclusive=True)
 
@@ -373,14 +375,16 @@ class Process:
     def gather(self, value: object, root: int = 0, group: Group = None, algorithm: str | None = None) -> Any:
         """Return a list of the values of all processes, by pid, on process `root`; None on the others.
 
-        Cost, n words each: one-phase g(p-1)n + L; k-ary tree g(p-1)n + L log_k p with fewer messages.
+        Cost, n words each: one-phase g(p-1)n + L; k-ary tree up to g(p-1)n + L ⌈log_k p⌉ with fewer messages, of
+        pickled bundles.
         """
         return (self._task.element.sampled or collectives).gather(self, value, as_int(root), group, algorithm)
 
     def allgather(self, value: object, group: Group = None, algorithm: str | None = None) -> Any:
         """Return a list of the values of all processes, by pid, on every process.
 
-        Cost, n words each: one-phase g(p-1)n + L; doubling g(p-1)n + L log_2 p with log_2 p messages.
+        Cost, n words each: one-phase g(p-1)n + L; doubling g(p-1)n + L ⌈log_2 p⌉ with ⌈log_2 p⌉ messages a process, of
+        pickled bundles.
         """
         return (self._task.element.sampled or collectives).allgather(self, value, group, algorithm)
 
@@ -390,8 +394,8 @@ class Process:
         """Return this process's value out of a list that process `root` gives.
 
         values : one value for each process, in pid order; only `root`'s is used.
-        Cost, n words each: one-phase g(p-1)n + L; k-ary tree the same words from the root in log_k p
-        supersteps, with fewer messages.
+        Cost, n words each: one-phase g(p-1)n + L; k-ary tree up to g(p-1)n + L ⌈log_k p⌉ with fewer messages, of
+        pickled bundles.
         """
         return (self._task.element.sampled or collectives).scatter(self, values, as_int(root), group, algorithm)
 
@@ -399,7 +403,7 @@ class Process:
         """Send values[i] to process i; return the list of what arrived from each process, by pid.
 
         values : one value for each process.
-        Cost, n words each: one-phase g(p-1)n + L; logarithmic g(p/2)n log_2 p + L log_2 p.
+        Cost, n words each: one-phase g(p-1)n + L; logarithmic (g(p/2)n + L) ⌈log_2 p⌉ at most, in pickled bundles.
         """
         return (self._task.element.sampled or collectives).alltoall(self, values, group, algorithm)
 

@@ -32,6 +32,8 @@ def from_edges(
     directed : if not, each edge goes both ways.
     Raises GraphError if vertices are no integers, vectors differ in length, values are complex, or there are more than
         2^48 vertices, as with identifiers of 64 bits, which are to be numbered first.
+    Cost: that of `sparse.from_coo`, of twice as many edges if not directed; a word for each vertex elsewhere that a
+        process reaches, S = 2; and S = 1 without `size`.
     """
     try:
         u, v, values = _numbers(source), _numbers(target), np.asarray(weight)
@@ -99,6 +101,8 @@ def rmat(scale: int, edge_factor: int = 16, *, seed: int = 0, directed: bool = T
     An edge's ends are found bit by bit: a quadrant of the matrix, a quadrant of that, ...  (Chakrabarti et al., 2004).
     Vertices are renumbered at random.  The graph depends on the seed only, not on p.
     Raises PlanTooLarge, before any edge is drawn, if they need more than the memory limit.
+    Cost: W = `scale` random numbers for each edge of a process, and 2^scale on every process; then that of
+        `from_edges`, and S = 1.
     """
     whole = all(isinstance(each, (int, np.integer)) for each in (scale, edge_factor, seed))
     if not (whole and 0 <= scale <= 40 and edge_factor >= 0 and 0 <= seed < 1 << 64):

@@ -64,7 +64,7 @@ def label_propagation(graph: Graph, *, weighted: bool = False, seed: int = 0, ro
     weighted : whether neighbours count by the values of their edges, which must be finite.
     rounds : at most; the communities after them are returned.
     Cost of a round: W = the edges, sorted by neighbours' communities; H = a word for each vertex reached elsewhere, and
-    one to each process; S = 2.
+    one to each process; S = 2.  At the end the least vertices of the communities are found; S = 3.
     Source: Raghavan, Albert and Kumara (2007); halves instead of the colours of Cordasco and Gargano (2010).
     """
     if weighted:

@@ -16,7 +16,7 @@ def pagerank(
     graph: Graph, damping: float = 0.85, *, personal: ArrayLike | None = None, weighted: bool = False,
     tol: float = 1e-10, rounds: int = 100,
 ) -> Array:  # fmt: skip
-    """Return the rank of each vertex; ranks sum to 1.  Collective; S = 1 a round.
+    """Return the rank of each vertex; ranks sum to 1.  Collective.
 
     damping : the probability that the reader follows a link, from 0 to 1.
     personal : how likely each vertex is to be jumped to (a vector that every process has, of any finite sum); by
@@ -25,6 +25,8 @@ def pagerank(
         alike.
     tol : the ranks are good when their changes in a round sum to less.
     rounds : at most; the ranks after them are returned.
+    Cost of a round: W = the edges; H = a word for each vertex elsewhere that a process reaches, 4 to each process;
+        S = 1.
     """
     if not 0 <= damping <= 1:
         raise GraphError(f"pagerank(damping={damping}): a probability, from 0 to 1")

@@ -23,7 +23,8 @@ def triangles(graph: Graph) -> Array:
     cost little.  Of each two edges that leave a vertex, a table tells whether an edge closes them to a triangle.
 
     Cost: W = the pairs of edges followed from each own vertex, and the edges; H = the edges followed from vertices
-    elsewhere that a process reaches, half a word each, and two words for each of these vertices; S = 4.
+    elsewhere that a process reaches, half a word each, and two words for each of these vertices; S = 3, and
+    1 if it is not known yet whether the graph is undirected.
     Source: Chiba and Nishizeki (1985); pairs as by Schank and Wagner (2005).
     """
     graph.must_be_undirected("triangles")

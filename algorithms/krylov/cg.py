@@ -66,6 +66,8 @@ def cg(
         this machine.
     The second result is 0 if x is good, else the iterations done, as in scipy; -1 if none could be done.  Its
     `iterations` are those done in any case.
+    Cost of an iteration, without preconditioner: W = 2 nnz/p + 12 n/p; H = the far columns of A and 2 (p - 1) words,
+    with `M` 3 (p - 1); S = 2, of "standard" 3, of "pipelined" 1.
     Collective; the iterations are `proc.rounds`, so clones and checkpoints keep them running.  A run without values
     makes `maxiter` iterations.
     """

@@ -70,6 +70,8 @@ def eigsh(
     tol : an eigenvalue w is good when norm(A v - w v) is at most tol · |w|, or rounding.
     Returns w (k,) on every process, and v (n, k), dealt by rows as the products of A are; w alone if
         `return_eigenvectors` is false.  Collective; the rounds are `proc.rounds`.
+    Cost of a step with j vectors, of which a round has up to `ncv`: W = 2 nnz/p + 8 j n/p; H = the far columns of A and
+        2 j (p - 1) words; S = 3, and 1 at the end of a round.
     Raises NoConvergence, or ArrayError if products show that A is not symmetric, which costs nothing.  A run without
         values makes `maxiter` rounds.
     """

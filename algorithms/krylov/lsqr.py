@@ -70,6 +70,8 @@ def lsqr(
     conlim : stops when the condition of A seems to be beyond it; 0: never.
     iter_lim : iterations at most; 2 n by default.
     show : process 0 prints a line for each iteration.
+    Cost of an iteration, A of shape (m, n): W = 4 nnz/p + 8 m/p + 14 n/p; H = twice the far columns of A and 4 (p - 1)
+    words; S = 2.
     Collective; the iterations are `proc.rounds`.  A run without values makes `iter_lim` of them.
     """
     matrix, given = operator(A, "lsqr"), ba.asarray(b)

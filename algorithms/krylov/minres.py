@@ -60,6 +60,7 @@ def minres(
     maxiter : iterations at most; 5 n by default.
     callback : called with x after each iteration.  What it keeps is lost with a process that is made again.
     The second result is 0 if x is good, else the iterations done, which are its `iterations` in any case.
+    Cost of an iteration: W = 2 nnz/p + 20 n/p; H = the far columns of A and 2 (p - 1) words; S = 2.
     Collective; the iterations are `proc.rounds`.  A run without values makes `maxiter` of them.
     """
     matrix, right = square(A, b, "minres")

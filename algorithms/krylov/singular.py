@@ -58,6 +58,8 @@ def svds(
     rng : the seed of the first vectors, which are the same for any p.
     Returns u (m, k) and vh (k, n), dealt as the products of A and of its transpose are, and s (k,) on every process; s
     alone if `return_singular_vectors` is false.  Collective; the rounds are `proc.rounds`.
+    Cost of a round, l = ncv: W = 4 nnz l/p + 8 (m + n) l²/p; H = twice l times the far columns of A, and (p - 1)
+    (2 l² + k) words; S = 5.
     Raises NoConvergence.  A run without values makes `maxiter` rounds.
     """
     matrix = operator(A, "svds")

@@ -197,7 +197,7 @@ class SparseBase:
 
         which : a truth value for each of `entries`: `A.kept(abs(A.entries) > 1e-12)` drops what is small.
         Raises ArrayError for a mask of another shape or type.
-        Cost: that of the mask; then nothing moves but counts: 4p words, S = 1.
+        Cost: that of the mask; then nothing moves but counts: at most 6p words, S = 1.
         """
         mask = asarray(which)
         if mask.shape != (self.nnz,) or mask.dtype != bool:

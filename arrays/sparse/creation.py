@@ -50,10 +50,10 @@ def from_coo(
     shape : by default the least that has all indices.
     bounds : of a matrix: where each process's rows begin, and the end (p + 1 numbers); by default balanced by entries.
     Raises ArrayError on all processes if an index is out of range on any, SyncMismatch if they give different shapes or
-        bounds, PlanTooLarge if a word for each
-        row, with entries or without, does not fit into the memory.
-    Cost: H = three words for each entry that moves and one for each of a process's rows; S = 5.  By
-        coordinates: two words for each entry, and samples; S = 6, or more where there are many entries or duplicates.
+        bounds, PlanTooLarge if a word for each row, with entries or without, does not fit into the memory.
+    Cost: H = three words for each entry that moves and one for each of a process's rows; S = 6, with `bounds` 3, and 1
+        more without `shape`.  By coordinates: two words for each entry, and samples; S = 6, or more where there are
+        many entries or duplicates.
     """
     if values is None:
         from bsp.arrays.sparse.coo import from_coordinates
@@ -256,10 +256,11 @@ def cut_evenly(ends: np.ndarray, nprocs: int) -> Bounds:
 def of_function(
     shape: tuple[int, int], make: Callable[[int, int], Any], *, bounds: Sequence[int] | None = None
 ) -> SparseArray:
-    """Return the sparse array of which `make(start, stop)` returns rows, as a scipy.sparse matrix.  Collective, S = 1.
+    """Return the sparse array of which `make(start, stop)` returns rows, as a scipy.sparse matrix.  Collective.
 
     make : is called on each process for its own rows; what it returns becomes the array's.
     bounds : by default each process makes as many rows as the others.
+    Cost: at most 6p words, S = 2: all agree that they could make their rows, and what has come of it.
     """
     here = world()
     limits = even(shape[0], here.nprocs) if bounds is None else limits_of(bounds, shape[0], here.nprocs)
@@ -276,7 +277,7 @@ def of_function(
 
 
 def eye(m: int, n: int | None = None, *, k: int = 0, dtype: DTypeLike = float) -> SparseArray:
-    """Return the m x n matrix with ones on the k-th diagonal.  Collective, S = 1."""
+    """Return the m x n matrix with ones on the k-th diagonal.  Collective.  Cost: as `of_function`."""
     return diags([np.ones((), dtype)], offsets=[k], shape=(m, m if n is None else n), dtype=dtype)
 
 
@@ -284,9 +285,10 @@ def diags(
     diagonals: Sequence[Any], *, offsets: Sequence[int] | int = 0, shape: tuple[int, int] | None = None,
     dtype: DTypeLike | None = None,
 ) -> SparseArray:  # fmt: skip
-    """Return the matrix with these diagonals, numbers or whole vectors that every process has.  Collective, S = 1.
+    """Return the matrix with these diagonals, numbers or whole vectors that every process has.  Collective.
 
     diagonals, offsets, shape : as in scipy.sparse.diags_array.
+    Cost: as `of_function`.
     """
     if not len(diagonals):
         raise ArrayError("diags of no diagonals")
@@ -330,11 +332,11 @@ def diags(
 def random(
     m: int, n: int, *, density: float = 0.01, seed: int = 0, dtype: DTypeLike = float
 ) -> SparseArray:  # fmt: skip
-    """Return a matrix with entries at random places, uniform in [0, 1).  Collective, S = 1.
+    """Return a matrix with entries at random places, uniform in [0, 1).  Collective.
 
     density : the probability that a place has an entry; each row has density · n of them on average.
     The values follow from the seed and the shape only, not from p: each row has a generator of its own.
-    In a run without values it is a `model` of such a matrix.
+    In a run without values it is a `model` of such a matrix, which takes no supersteps.   Cost: as `of_function`.
     """
     m, n = checked_lengths((m, n), "random")
     kind = np.dtype(dtype)

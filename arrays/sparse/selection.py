@@ -45,7 +45,7 @@ def tril(a: SparseArray | ScipyMatrix | ArrayLike, k: int = 0) -> SparseArray:
     """Return a matrix without the entries above a diagonal.  Computed at once; collective.
 
     k : the diagonal: 0 is the main one, those above it have positive numbers.
-    Cost: nothing moves; 4p words, S = 1.
+    Cost: nothing moves but counts: at most 6p words, S = 1.
     """
     matrix, above = as_sparse(a), int(k)
     world().note_given([above])
@@ -57,7 +57,7 @@ def triu(a: SparseArray | ScipyMatrix | ArrayLike, k: int = 0) -> SparseArray:
     """Return a matrix without the entries below a diagonal.  Computed at once; collective.
 
     k : the diagonal: 0 is the main one, those above it have positive numbers.
-    Cost: nothing moves; 4p words, S = 1.
+    Cost: nothing moves but counts: at most 6p words, S = 1.
     """
     return tril(as_sparse(a).T, -k).T
 

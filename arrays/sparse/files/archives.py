@@ -33,7 +33,7 @@ def read_npz(path: PathLike, *, bounds: Sequence[int] | None = None) -> SparseAr
     bounds : of the processes' rows (of a CSC matrix, its columns), as in `from_coo`.
     Each process reads its own rows' entries, and decompresses but does not keep those before them.  A CSC matrix is
     read as the transpose of a CSR one.
-    Cost: H = p words, S = 5; a COO matrix takes what `from_coo` does.
+    Cost: H = at most 16p words, S = 6; a COO matrix takes what `from_coo` does.
     Raises NoSuchFile, FileError, FormatError; PlanTooLarge, before any entry is read.
     """
     call = f"read_npz({os.fspath(path)!r})"
