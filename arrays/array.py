@@ -297,6 +297,8 @@ class Array:
 
         Collective.  The expression that the array was computed from is released.  A view still shares the elements of
         its base, and a write through it is visible there.
+        Cost: that of `cost()`.  An array that is computed already takes one superstep without words, in which processes
+        that make another call are found.
         """
         world().evaluate([self._node], False)
         settled(self)
@@ -1098,6 +1100,7 @@ def compute(*arrays: Array) -> tuple[np.ndarray, ...]:
     """Return several arrays as NumPy arrays on every process, by one plan.  Collective.
 
     What the arrays have in common is computed once.
+    Cost: the plan's, and for each array h = size · (p - 1)/p words for bringing it together.
     """
     found = world().evaluate(nodes_of("compute", arrays), True)
     return tuple(_own_view(*blocks.values()) for blocks in found)

@@ -190,7 +190,11 @@ class MultinomialRegression(Conventions):
 
     @declares(_of_score)
     def score(self, X: Rows, y: Column, sample_weight: Column | None = None) -> float:
-        """Return the share of labels that are right, by weight."""
+        """Return the share of labels that are right, by weight.
+
+        Collective if X is dealt.  Cost: two agreements of 3p words and a sum of 2 words, S = 3; and what computes y and
+        weights and brings them to the rows.
+        """
         X, y, sample_weight = parted(X, y, sample_weight)
         return self._linear(X).accuracy(self._label, y, sample_weight)
 
