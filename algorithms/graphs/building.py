@@ -15,7 +15,10 @@ from bsp.errors import ValueNeeded
 from bsp.source import here as line
 
 _QUADRANTS = (0.57, 0.19, 0.19, 0.05)  # Graph500's
-_NUMBERED = "np.unique(identifiers, return_inverse=True)"
+_NUMBERED = (
+    "np.searchsorted(names, identifiers), of names = np.unique(np.concatenate(proc.allgather(identifiers))), numbers "
+    "them alike on all processes"
+)
 _UNKNOWN = "what a graph costs follows from its edges, which a run without values does not have; leave --abstract out"
 _MOST = 1 << 48  # vertices: more have no place in any memory
 _CHUNK = 1 << 16  # edges that share a generator of random numbers
@@ -29,17 +32,19 @@ def from_edges(
 
     source, target, weight : this process's edges, as vectors; weight may be one number for all.
     size : the number of vertices; by default one more than the largest number that an edge has.
-    directed : if not, each edge goes both ways.
-    Raises GraphError if vertices are no integers, vectors differ in length, values are complex, or there are more than
-        2^48 vertices, as with identifiers of 64 bits, which are to be numbered first.
-    Cost: that of `sparse.from_coo`, of twice as many edges if not directed; a word for each vertex elsewhere that a
-        process reaches, S = 2; and S = 1 without `size`.
+    directed : if not, each edge goes both ways, with equal values.
+    Raises GraphError if vertices are no integers, vectors differ in length, values are no real numbers, or there are
+        more than 2^48 vertices.  Names, and identifiers of 64 bits, are to be numbered first:
+        names = np.unique(np.concatenate(proc.allgather(np.append(source, target))))
+        graph = from_edges(np.searchsorted(names, source), np.searchsorted(names, target), weight, len(names))
+    Cost: that of `sparse.from_coo`, symmetric if not directed; a word for each vertex elsewhere that a process reaches,
+        S = 2; and S = 1 without `size`.
     """
     try:
         u, v, values = _numbers(source), _numbers(target), np.asarray(weight)
     except ValueNeeded:
         raise ValueNeeded(f"from_edges at {line()}: {_UNKNOWN}") from None
-    if values.dtype.kind == "c":
+    if values.dtype.kind not in "biuf":
         raise GraphError(f"from_edges: values of edges are real numbers, not {values.dtype}")
     if len(u) != len(v) or values.size not in (1, len(u)):
         raise GraphError(f"from_edges: {len(u)} sources, {len(v)} targets and {values.size} values of edges")
@@ -48,21 +53,17 @@ def from_edges(
     if size is None:
         size = max(world().private.allgather(max(int(each.max()) + 1 if each.size else 0 for each in (u, v))))
     if size > _MOST:
-        raise GraphError(f"from_edges: {size} vertices, of at most {_MOST}; {_NUMBERED} numbers them from 0")
+        raise GraphError(f"from_edges: {size} vertices, of at most {_MOST}; {_NUMBERED}")
     w = np.broadcast_to(values.astype(float).reshape(-1), u.shape)
-    if not directed:
-        both = u != v  # a loop is one edge
-        u, v, w = np.concatenate([u, v[both]]), np.concatenate([v, u[both]]), np.concatenate([w, w[both]])
-    return Graph(sparse.from_coo(u, v, w, (size, size)), both_ways=not directed)
+    return Graph(sparse.from_coo(u, v, w, (size, size), symmetric=not directed), both_ways=not directed)
 
 
 def _numbers(given: ArrayLike) -> np.ndarray:
-    """Return numbers of vertices as a vector, of unsigned integers those that fit as signed ones."""
+    """Return numbers of vertices as a vector."""
     found = np.asarray(given).reshape(-1)
     if found.size and found.dtype.kind not in "iu":
-        raise GraphError(f"from_edges: vertices are integers from 0, not {found.dtype}; {_NUMBERED} numbers them")
-    fits = found.dtype.kind == "u" and found.max(initial=0) <= np.iinfo(np.int64).max
-    return found.astype(np.int64) if fits else found
+        raise GraphError(f"from_edges: vertices are integers from 0, not {found.dtype}; {_NUMBERED}")
+    return found
 
 
 def from_networkx(graph: Any, weight: str = "weight") -> tuple[Graph, list[Any]]:
@@ -89,7 +90,7 @@ def _value(u: Any, v: Any, data: Any, weight: str) -> float:
     found = data.get(weight, 1.0)
     try:
         return float(found)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         what = f"{weight}={found!r:.60} of the edge ({u!r}, {v!r})"
         raise GraphError(f"from_networkx: {what} is no real number") from None
 

@@ -33,14 +33,15 @@ _TRIPLES, _COUNTS = "entries to the owners of their rows", "entries of rows"
 @overload
 def from_coo(
     rows: ArrayLike, columns: ArrayLike, values: ArrayLike, shape: tuple[int, int] | None = None, *,
-    bounds: Sequence[int] | None = None,
+    bounds: Sequence[int] | None = None, symmetric: bool = False,
 ) -> SparseArray: ...  # fmt: skip
 @overload
 def from_coo(
     rows: Sequence[ArrayLike], columns: ArrayLike, *, shape: Sequence[int] | None = None
 ) -> CooArray: ...  # fmt: skip
 def from_coo(
-    rows: Any, columns: Any, values: Any = None, shape: Any = None, *, bounds: Sequence[int] | None = None
+    rows: Any, columns: Any, values: Any = None, shape: Any = None, *, bounds: Sequence[int] | None = None,
+    symmetric: bool = False,
 ) -> Any:  # fmt: skip
     """Return the sparse array of the triples of all processes; duplicates are summed.  Collective.
 
@@ -49,11 +50,13 @@ def from_coo(
     from_coo((i, j, k), values, shape=...), with any number of vectors of coordinates, gives a `CooArray`.
     shape : by default the least that has all indices.
     bounds : of a matrix: where each process's rows begin, and the end (p + 1 numbers); by default balanced by entries.
+    symmetric : of a matrix: each triple off the diagonal counts for its mirrored place too.  Sums of duplicates are
+        equal on both sides of the diagonal, to the last bit.
     Raises ArrayError on all processes if an index is out of range on any, SyncMismatch if they give different shapes or
         bounds, PlanTooLarge if a word for each row, with entries or without, does not fit into the memory.
     Cost: H = three words for each entry that moves and one for each of a process's rows; S = 6, with `bounds` 3, and 1
-        more without `shape`.  By coordinates: two words for each entry, and samples; S = 6, or more where there are
-        many entries or duplicates.
+        more without `shape`; if symmetric, twice as many words for the entries, and S = 5 more.  By coordinates: two
+        words for each entry, and samples; S = 6, or more where there are many entries or duplicates.
     """
     if values is None:
         from bsp.arrays.sparse.coo import from_coordinates
@@ -66,11 +69,14 @@ def from_coo(
     if shape is None:
         most = here.private.allgather([length_for(each) for each in places])
         shape = (max(each[0] for each in most), max(each[1] for each in most))
+        shape = (max(shape),) * 2 if symmetric else shape
 
     def checked() -> list[np.ndarray]:
         lengths = checked_lengths(shape, "from_coo")
         here.note_given(lengths if bounds is None else limits_of(bounds, lengths[0], here.nprocs) + lengths)
         check_dtype(entries.dtype, "from_coo")
+        if symmetric and lengths[0] != lengths[1]:
+            raise ArrayError(f"from_coo: a symmetric matrix of shape {shape} is not square")
         if not len(places[0]) == len(places[1]) == len(entries):
             raise ArrayError(
                 f"from_coo: {len(places[0])} rows, {len(places[1])} columns, {len(entries)} values; "
@@ -83,10 +89,30 @@ def from_coo(
     if here.memory and needed > here.memory:
         raise PlanTooLarge(
             f"from_coo: {shape[0]} rows need {in_bytes(needed)} on each process, a word a row with entries or without, "
-            f"limit {in_bytes(here.memory)}; np.unique(rows, return_inverse=True) numbers those that have entries"
+            f"limit {in_bytes(here.memory)}; np.searchsorted(np.unique(np.concatenate(proc.allgather(rows))), rows) "
+            "numbers those that have entries"
         )
+    if symmetric:
+        own, others, entries = _both_ways(here, own, others, entries, shape[0])
     limits = balanced(here, own, shape[0]) if bounds is None else limits_of(bounds, shape[0], here.nprocs)
     return of_triples(here, own, others, entries, limits, columns_like(limits, shape))
+
+
+def _both_ways(
+    here: World, rows: np.ndarray, columns: np.ndarray, values: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """Return triples that have each entry also in its mirrored place.  Collective.
+
+    The duplicates of both places are summed once, for the sum of floats depends on their order.
+    """
+    rows, columns = rows.astype(np.int64), columns.astype(np.int64)
+    low, high = np.minimum(rows, columns), np.maximum(rows, columns)
+    limits = balanced(here, low, size)
+    low, high, summed = of_triples(here, low, high, values, limits, limits).triples()
+    off = low != high
+    return (
+        np.concatenate([low, high[off]]), np.concatenate([high, low[off]]), np.concatenate([summed, summed[off]])
+    )  # fmt: skip
 
 
 def columns_like(rows: Bounds, shape: tuple[int, int]) -> Bounds:

@@ -238,14 +238,16 @@ def test_vertices_out_of_range_are_refused(u: list[Any], v: list[Any], nprocs: i
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ((["a"], ["b"]), r"vertices are integers from 0, not <U1; np.unique\(identifiers"),
+        ((["a"], ["b"]), r"vertices are integers from 0, not <U1; np.searchsorted\(names, identifiers"),
         (([0, 1, 2], [1, 2]), "3 sources, 2 targets and 1 values"),
         (([0, 1], [1, 2], [1.0, 2.0, 3.0]), "2 sources, 2 targets and 3 values"),
         (([0], [1], np.array([1j])), "values of edges are real numbers, not complex128"),
-        (([2**60], [1]), r"1152921504606846977 vertices, of at most .* np.unique\(identifiers"),
+        (([0], [1], None), "values of edges are real numbers, not object"),
+        (([0], [1], ["2"]), "values of edges are real numbers, not <U1"),
+        (([2**60], [1]), r"1152921504606846977 vertices, of at most .* np.searchsorted\(names, identifiers"),
         (
             (np.array([2**64 - 1], np.uint64), [1]),
-            r"18446744073709551616 vertices, of at most .* np.unique\(identifiers",
+            r"18446744073709551616 vertices, of at most .* np.searchsorted\(names, identifiers",
         ),
         (([0], [1], 1.0, 2.5), r"from_edges\(size=2.5\): an integer"),
         (([0], [1], 1.0, -1), r"from_edges\(size=-1\): an integer"),
@@ -326,8 +328,10 @@ def test_vertices_are_numbers_of_any_integers(nprocs: int, dtype: Any) -> None:
         with pytest.raises(ArrayError, match="out of range for length 9"):
             graphs.from_edges(u.astype(dtype) * dtype(20), v, 1.0, 9)
         most = np.array([0, 2**64 - 1], np.uint64)
-        with pytest.raises(ArrayError, match="index 18446744073709551615 is out of range for length 9"):
-            graphs.from_edges(most, most, 1.0, 9)
+        for directed in (True, False):
+            for other in (most, [0, 1]):
+                with pytest.raises(ArrayError, match="index 18446744073709551615 is out of range for length 9"):
+                    graphs.from_edges(most, other, 1.0, 9, directed=directed)
 
     bsp.run(main, nprocs=nprocs)
 
@@ -418,7 +422,7 @@ def test_identifiers_that_would_need_a_word_each_are_refused_with_what_to_do(npr
         u = np.array([0, 10**10] if proc.pid == 0 else [], int)
         with (
             ba.options(memory=1e9),
-            pytest.raises(ba.PlanTooLarge, match=r"from_coo: 10000000001 rows need .* np\.unique\("),
+            pytest.raises(ba.PlanTooLarge, match=r"from_coo: 10000000001 rows need .* np\.searchsorted\("),
         ):
             graphs.from_edges(u, u)
 
@@ -444,7 +448,7 @@ def test_rmat_has_few_vertices_with_most_of_the_edges() -> None:
     assert degrees[: len(degrees) // 10].sum() > degrees.sum() / 2
 
 
-@pytest.mark.parametrize("value", ["long", None, 1j])
+@pytest.mark.parametrize("value", ["long", None, 1j, 10**400])
 def test_a_value_of_networkx_that_is_no_number_is_named_on_every_process(value: object) -> None:
     networkx = pytest.importorskip("networkx")
     G = networkx.Graph([(0, 1), (1, 2)])
@@ -479,6 +483,39 @@ def test_graphs_come_from_networkx_and_from_edges_of_both_ways(nprocs: int) -> N
         )
 
     bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", PROCESSES)
+def test_parallel_edges_of_either_direction_have_one_sum_both_ways(nprocs: int) -> None:
+    rng = np.random.default_rng(3)
+    u, v, w = rng.integers(0, 6, 400), rng.integers(0, 6, 400), rng.random(400)
+    wanted = np.zeros((6, 6))
+    np.add.at(wanted, (np.minimum(u, v), np.maximum(u, v)), w)
+    wanted += np.triu(wanted, 1).T
+
+    def main(proc: bsp.Process) -> Any:
+        mine = slice(proc.pid, None, proc.nprocs)
+        graph = graphs.from_edges(u[mine], v[mine], w[mine], directed=False)
+        assert graph.undirected(valued=True)
+        return graph.adjacency.compute().toarray()
+
+    found = bsp.run(main, nprocs=nprocs)[0]
+    assert np.array_equal(found, found.T)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=400 * np.finfo(float).eps * wanted.max())
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_names_are_numbered_alike_as_from_edges_tells(nprocs: int) -> None:
+    edges = [("zoe", "al"), ("al", "bo"), ("bo", "cy"), ("cy", "zoe"), ("di", "al")]
+
+    def main(proc: bsp.Process) -> Any:
+        source, target = np.array(edges[proc.pid :: proc.nprocs]).T
+        names = np.unique(np.concatenate(proc.allgather(np.append(source, target))))
+        graph = graphs.from_edges(np.searchsorted(names, source), np.searchsorted(names, target), 1.0, len(names))
+        found = graph.adjacency.compute().tocoo()
+        return sorted(zip(names[found.row].tolist(), names[found.col].tolist(), strict=True))
+
+    assert bsp.run(main, nprocs=nprocs) == [sorted(edges)] * nprocs
 
 
 # ---------------------------------------------------------------------------------------- pagerank

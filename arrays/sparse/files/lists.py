@@ -33,7 +33,7 @@ def read_edges(
         each edge is a one.  Duplicates are summed.
     base : the number of the first row and column: 0 or 1.
     shape : None: square, with as many rows as the largest index needs.
-    symmetric : add each edge that is not a loop in the other direction too.
+    symmetric : add each edge that is not a loop in the other direction too; values are equal both ways.
     comments : what is between this text and the end of a line is not read; None: there are no comments.
     header : whether the first line has names; "auto": it does if none of its fields is a number.
     dtype : of the values.  With float values, and from Parquet, indices are below 2^53, and weights exact up to it.
@@ -44,11 +44,7 @@ def read_edges(
     call = f"read_edges({os.fspath(path)!r})"
     read = _ListReader(call, path, columns, weights, base, np.dtype(dtype), delimiter, comments, header)
     (rows, others), values, most = read.result(shape, ("row", "column"))
-    if symmetric:
-        other = rows != others
-        rows, others = np.concatenate([rows, others[other]]), np.concatenate([others, rows[other]])
-        values = np.concatenate([values, values[other]])
-    return from_coo(rows, others, values, shape or (max(most), max(most)), bounds=bounds)
+    return from_coo(rows, others, values, shape or (max(most), max(most)), bounds=bounds, symmetric=symmetric)
 
 
 def read_coordinates(

@@ -301,6 +301,15 @@ def test_damaged_archives_are_told_to_all(tmp_path: Path) -> None:
     assert "no .npz archive" in told(FormatError, lambda: sparse.read_npz(path), 3)
 
 
+@pytest.mark.parametrize("nprocs", PROCESSES)
+def test_edges_read_as_symmetric_have_one_sum_both_ways(tmp_path: Path, nprocs: int) -> None:
+    path = tmp_path / "a.txt"
+    rng = np.random.default_rng(3)
+    np.savetxt(path, np.column_stack([rng.integers(0, 4, (200, 2)), rng.random(200)]), "%d %d %.17g")
+    found = read(lambda: sparse.read_edges(path, weights=2, symmetric=True), nprocs).toarray()
+    assert np.array_equal(found, found.T)
+
+
 EDGES = "# a graph\n#\n0 1 0.5\n4\t2 1.5 # last\n\n 3 3 2\n0 1 1\n"
 
 
