@@ -505,7 +505,9 @@ class Graph:
     @cached_property
     def _one_way(self) -> np.ndarray:
         """The sums of the random numbers of the own edges less those of their opposites, without and with values."""
-        values = mixed((self.weights.astype(float) + 0.0).view(np.uint64), 1)
+        values = mixed((self.weights.real.astype(float) + 0.0).view(np.uint64), 1)
+        if self.weights.dtype.kind == "c":
+            values ^= mixed((self.weights.imag.astype(float) + 0.0).view(np.uint64), 4)
         one, other = (mixed(mixed(u, 2) + v.astype(np.uint64), 3)
                       for u, v in ((self.sources, self.targets), (self.targets, self.sources)))  # fmt: skip
         differences = np.array([(each(one) - each(other)).sum() for each in (lambda h: h, lambda h: h * values)])

@@ -277,6 +277,18 @@ def test_complex_values_are_no_lengths(nprocs: int) -> None:
     bsp.run(main, nprocs=nprocs)
 
 
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_programs_that_need_no_values_take_complex_ones(nprocs: int) -> None:
+    def main(proc: bsp.Process) -> None:
+        for one, other, equal in ((1j, 1j, True), (1 + 1j, 1 + 2j, False), (2j, 1 + 2j, False)):
+            graph = graphs.Graph(scipy.sparse.csr_array(np.array([[0, one], [other, 0]])))
+            assert graph.undirected()
+            assert graph.undirected(valued=True) == equal
+            assert graphs.triangles(graph).compute().tolist() == [0, 0]
+
+    bsp.run(main, nprocs=nprocs)
+
+
 def test_a_graph_is_square() -> None:
     from bsp.arrays import sparse
 
