@@ -101,7 +101,7 @@ class Rehearsal:
             return
         if which == END:
             for task in tasks:
-                with task.as_main():
+                with task.as_current():
                     self._end(task, place.loop)
         head = self._record.loops[place.loop]
         if self._name == RECORD and which != ENTRY:
@@ -111,12 +111,12 @@ class Rehearsal:
                 head.kept = place.round
         if which == KEPT and self._name == TURNS:
             for task in tasks:
-                with task.as_main():
+                with task.as_current():
                     self._exchanged(task, place.loop, place.round)
         if which == KEPT and place.round != head.kept:
             return
         for task in tasks:
-            with task.as_main():
+            with task.as_current():
                 self._look(task, (place.loop, which, task.pid))
 
     def once(self, task: Task, call: Callable[[], Any]) -> Any:
@@ -275,7 +275,7 @@ class Rehearsal:
             _nonstop().restore(task, task.place, data)
             task.place.round, task.place.final = k, self._name == END
             task.element.superstep = superstep
-            with task.as_main():
+            with task.as_current():
                 altered = _altered(task, data, contents)
             if altered and self.problem is None:
                 self.problem = CannotMove(
@@ -290,7 +290,7 @@ class Rehearsal:
         assert self._known is not None
         for task in tasks:
             if (loop, END, task.pid) in self._known.states and _nonstop().nothing_queued(task):
-                with task.as_main():
+                with task.as_current():
                     altered = _altered(task, *self._known.states[loop, END, task.pid][2:])
                 if altered and self.problem is None:
                     what = f"has something else in {altered} at the end of that loop"

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, TextIO
 
-from bsp.errors import BoundaryInImport, BoundaryInOnce, BspError, EffectsLost, Forked, WrongThread
+from bsp.errors import BoundaryInImport, BoundaryInOnce, BspError, CannotMove, EffectsLost, Forked, WrongThread
 from bsp.interpreter import turns
 from bsp.interpreter.belongings import Belongings
 from bsp.interpreter.generators import GlobalStreams
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 IN_CHILD = None  # the value of an element's `thread` in a child made by os.fork
 IN_ONCE = -1  # its value while a clone makes a call of `once`
+IN_STATE = -2  # its value while the state of a process is pickled, loaded or looked at
 RUNNING, WAITING, RETURNED, RAISED = "running", "waiting", "returned", "raised"
 
 # Python's table of module locks, empty unless an import is under way: frames are searched for an import only then,
@@ -162,18 +163,22 @@ class Task:
         return self.own.main
 
     @contextlib.contextmanager
-    def as_main(self) -> Iterator[None]:
-        """Make the process's `__main__` the current one inside the block.
+    def as_current(self) -> Iterator[None]:
+        """Make this process the one that calls inside the block, where it may end no superstep.
 
-        The classes of a script belong to its process, and pickle by the `__main__` that they were defined in.
+        For its state: the classes of a script pickle by the `__main__` of their process, and methods that are called
+        then, as `__getstate__`, may ask `bsp.process()` where they are.
         """
-        kept = sys.modules["__main__"]
+        element, kept = self.element, sys.modules["__main__"]
+        turn, element.turn = element.turn, self
+        thread, element.thread = element.thread, IN_STATE
         if self.main is not None:
             sys.modules["__main__"] = self.main
         try:
             yield
         finally:
             sys.modules["__main__"] = kept
+            element.turn, element.thread = turn, thread
 
     def run(self) -> None:
         """Run the process from its first line to its last; never raises."""
@@ -295,6 +300,11 @@ class Task:
                 raise BoundaryInOnce(
                     f"{call.text} at {here()} in a call of once by process {self.pid}: one clone makes the call "
                     f"for all, and the others would miss the boundary (superstep {element.superstep})"
+                )
+            if element.thread == IN_STATE:
+                raise CannotMove(
+                    f"{call.text} at {here()} while the state of process {self.pid} is pickled or loaded: each clone "
+                    f"does that at another time, and no other process takes part (superstep {element.superstep})"
                 )
             raise WrongThread(
                 f"{call.text} at {here()} by a thread that process {self.pid} has started: the process itself "

@@ -83,7 +83,7 @@ def capture(task: Task, place: LoopPosition, into: Segment | None = None) -> Pac
     # two pickles: `restore` must have made the coarrays of the first before it loads the second, which names them;
     # `beside` is one for both, so an array in both is kept once
     beside = _Beside(task, place, into)
-    with task.as_main(), alone():
+    with task.as_current(), alone():
         try:
             parts = (
                 pickled(memory, beside),
@@ -105,7 +105,7 @@ def check(task: Task, place: LoopPosition) -> None:
         return "array" if type(value) is np.ndarray and not value.dtype.hasobject else named(value)
 
     how = _filling(place, light)
-    with task.as_main(), alone():
+    with task.as_current(), alone():
         try:
             pickled(values, *how)
         except MemoryError:
@@ -294,7 +294,7 @@ def restore(task: Task, place: LoopPosition, data: Packed) -> None:
     memory, rest, views, sizes, own = pickle.loads(data.pickle)
     place.own = {name: place.own[name] for name, _ in own}
     arrays = _Arrays(data.arrays, views, sizes, {at: place.own[name] for name, at in own if at is not None})
-    with task.as_main(), alone():
+    with task.as_current(), alone():
         _restore(task, place, *(_Named(io.BytesIO(part), task, place, arrays) for part in (memory, rest)))
 
 
@@ -322,11 +322,10 @@ def _restore(task: Task, place: LoopPosition, memory: _Named, rest: _Named) -> N
     if place.state is not None:
         place.state.__dict__.clear()
         place.state.__dict__.update(values or {})
-    in_place = task.element.turn is task and task.greenlet is None
-    if in_place:
+    if task.greenlet is None:
         task.streams.leave()  # NumPy forgets the half of a normal pair that this process has drawn itself
     task.streams.restore(streams[0])
-    if in_place:
+    if task.greenlet is None:
         task.streams.enter()
     if streams[1] is not None:
         put(handle(task).rng, streams[1])

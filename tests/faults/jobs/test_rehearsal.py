@@ -378,6 +378,23 @@ RIGHT = {
             state.model.beta += proc.allreduce(state.model.beta)
         print(state.model.beta)
         """,
+    "objects that ask which process has them, when they are pickled and when they are made again": """
+        from bsp.algorithms import graphs
+        class Part:
+            def __init__(self, x):
+                self.x, self.pid = x, bsp.process().pid
+            def __getstate__(self):
+                assert bsp.process().pid == self.pid
+                return self.x
+            def __setstate__(self, x):
+                self.x, self.pid = x, bsp.process().pid
+        proc, state = bsp.process(), bsp.State(part=Part(0), parts=[], graph=graphs.rmat(3), x=0.0)
+        for k in proc.rounds(4, state):
+            state.parts.append(Part(k))
+            state.x += state.graph.start + proc.allreduce(state.part.pid + state.parts[0].pid)
+            state.part.x += k
+        print(state.x, state.part.x, state.part.pid, [part.pid for part in state.parts])
+        """,
     "clocks and randomness by proc.once": """
         import random, time
         proc, state = bsp.process(), bsp.State(x=0.0)
