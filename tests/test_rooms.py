@@ -109,7 +109,7 @@ arrays/indexing -> arrays/array, arrays/selection
 """
 BY_NAME = """
 bsp/graphs -> algorithms/graphs
-bsp/checking -> faults/checkpoints
+bsp/checking -> faults/checkpoints, faults/engine
 bsp/command -> arrays/loops, faults/advise, faults/bsprun, faults/options
 """
 

@@ -22,7 +22,6 @@ Theory of operation.
 from __future__ import annotations
 
 import importlib
-import pickle
 import random
 from collections.abc import Callable, Container, Sequence
 from types import FrameType
@@ -56,10 +55,9 @@ from bsp.checking.record import (
     listed,
     undeclared,
 )  # fmt: skip
-from bsp.engine.task import Task
+from bsp.engine.task import IN_ONCE, Task
 from bsp.errors import BspError, CannotMove, Nondeterminism, Undeclared
 from bsp.source import NOWHERE, SourceLine
-from bsp.values.canonical import pickled
 
 
 class Rehearsal:
@@ -120,16 +118,19 @@ class Rehearsal:
                 self._look(task, (place.loop, which, task.pid))
 
     def once(self, task: Task, call: Callable[[], Any]) -> Any:
-        """Return the value that this call of `proc.once` had in the first pass; the first pass calls `call`."""
+        """Return what this call of `proc.once` gave in the first pass, with its draws; the first pass calls `call`."""
+        if task.element.thread == IN_ONCE:  # inside such a call
+            return call()
         # calls are counted per place, because a process made again at a head has not made the calls before it
         stands = task.pid, task.element.superstep, task.loops, -1 if task.round is None else task.round[0]
         last, count = self._calls.get(task.pid, (stands, -1))
         count = count + 1 if last == stands else 0
         self._calls[task.pid] = stands, count
-        value = self._record.once.get((*stands, count))
-        if value is None:
-            value = self._record.once[*stands, count] = pickled(call())
-        return pickle.loads(value)
+        calls = importlib.import_module("bsp.faults.engine.once_calls")
+        made = self._record.once.get((*stands, count))
+        if made is None:
+            made = self._record.once[*stands, count] = calls.made(task, call, ())
+        return calls.outcome(task, made)
 
     def lines(self, data: bytes) -> None:
         """Not used: the element itself prints the text of the first pass, and the others print nothing."""

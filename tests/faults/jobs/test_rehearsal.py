@@ -404,6 +404,21 @@ RIGHT = {
             if proc.pid == 0:
                 print(state.x, proc.time())
         """,
+    "draws, text and exceptions of proc.once": """
+        import random
+        def fails():
+            np.random.seed(random.randrange(100))
+            raise ValueError("no")
+        proc, state = bsp.process(), bsp.State(x=0.0)
+        state.x += proc.once(lambda: proc.once(random.random) + proc.rng.random())
+        for k in proc.rounds(4, state):
+            state.x += proc.allreduce(proc.once(lambda: print("once", k) or np.random.normal()))
+            try:
+                proc.once(fails)
+            except ValueError as error:
+                state.x += len(error.args[0])
+        print(state.x, np.random.normal(), random.random(), proc.rng.random())
+        """,
     "no rounds, one round, loops that are not entered": """
         proc, x = bsp.process(), 1
         for k in proc.rounds(0):
