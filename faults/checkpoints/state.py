@@ -285,8 +285,13 @@ def _parts(path: str, value: Any) -> dict[str, Any]:
         return {f"{path}[{key!r}]": part for key, part in value.items()}
     if isinstance(value, list | tuple):
         return {f"{path}[{k}]": part for k, part in enumerate(value)}
-    attributes = {} if isinstance(value, type | FunctionType | ModuleType) else getattr(value, "__dict__", {})
-    return {f"{path}.{name}": part for name, part in attributes.items()}
+    if isinstance(value, type | FunctionType | ModuleType):
+        return {}
+    kind: Any = type(value)
+    by_default = kind.__reduce__ is object.__reduce__ and kind.__getstate__ is object.__getstate__
+    attributes: Any = object.__getstate__(value) if by_default else getattr(value, "__dict__", {})
+    named = attributes if isinstance(attributes, tuple) else (attributes,)  # those of `__dict__`, and those in slots
+    return {f"{path}.{name}": part for each in named for name, part in (each or {}).items()}
 
 
 def restore(task: Task, place: LoopPosition, data: Packed) -> None:

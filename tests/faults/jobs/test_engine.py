@@ -355,6 +355,7 @@ def test_a_programs_own_end_is_the_jobs(line: str, status: int, said: str, tmp_p
 CANNOT_MOVE = """
 class Model:
     def __init__(self): self.f = lambda x: x
+class Slotted: __slots__ = "f"
 class Sum:
     def __getstate__(self): return proc.allreduce(1)
 state = bsp.State(x=0.0)
@@ -370,12 +371,14 @@ for k in proc.rounds(30, state):
 @pytest.mark.jobs
 @pytest.mark.parametrize(("p", "options"), [(2, "--clones 2"), (4, "--clones 2"), (4, "--checkpoint {} --every 10")])
 @pytest.mark.parametrize(("before", "inside", "then", "path", "line", "superstep"), [
-    ("state.f = open(sys.argv[0])", "pass", "pass", "state.f of type TextIOWrapper", 12, 0),
-    ("state.model = Model()", "pass", "pass", "state.model.f of type function", 12, 0),
-    ("state.sum = Sum()", "pass", "pass", "state.sum of type Sum", 12, 0),
-    ("for _ in range(5000): state.x = [state.x]", "pass", "pass", "state.x of type list", 12, 0),
-    ("", "state.models = {1: Model()}", "pass", "state.models[1].f of type function", 12, 8),
-    ("", "state.models = {1: Model()}", "break", "state.models[1].f of type function", 16, 8),
+    ("state.f = open(sys.argv[0])", "pass", "pass", "state.f of type TextIOWrapper", 13, 0),
+    ("state.model = Model()", "pass", "pass", "state.model.f of type function", 13, 0),
+    ("state.slotted = Slotted(); state.slotted.f = len, print, lambda: 0", "pass", "pass",
+     "state.slotted.f[2] of type function", 13, 0),
+    ("state.sum = Sum()", "pass", "pass", "state.sum of type Sum", 13, 0),
+    ("for _ in range(5000): state.x = [state.x]", "pass", "pass", "state.x of type list", 13, 0),
+    ("", "state.models = {1: Model()}", "pass", "state.models[1].f of type function", 13, 8),
+    ("", "state.models = {1: Model()}", "break", "state.models[1].f of type function", 17, 8),
 ])  # fmt: skip
 def test_what_cannot_be_moved_is_the_programs_error_and_named(
     p: int, options: str, before: str, inside: str, then: str, path: str, line: int, superstep: int, tmp_path: Path
