@@ -6,7 +6,7 @@ import numpy as np
 
 import bsp
 from bsp.algorithms.graphs.errors import GraphError
-from bsp.algorithms.graphs.graph import Graph
+from bsp.algorithms.graphs.graph import Graph, must_be_graph
 from bsp.arrays import Array
 
 
@@ -20,6 +20,7 @@ def betweenness(graph: Graph, samples: int | None = None, *, seed: int = 0) -> A
     reached elsewhere; S = 2 d, where d is the largest distance, and at least 1.
     Source: Brandes (2001); sampled as by Brandes and Pich (2007).
     """
+    must_be_graph(graph, "betweenness")
     n = graph.size
     if samples is not None and not 0 < samples <= n:
         raise GraphError(f"betweenness(samples={samples}) of a graph of {n} vertices: from 1 to all of them")

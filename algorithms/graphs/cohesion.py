@@ -8,7 +8,7 @@ import scipy.sparse
 import bsp
 from bsp.algorithms.graphs.combining import Combiner
 from bsp.algorithms.graphs.errors import GraphError
-from bsp.algorithms.graphs.graph import Brought, Graph
+from bsp.algorithms.graphs.graph import Brought, Graph, must_be_graph
 from bsp.algorithms.graphs.mixing import mixed
 from bsp.arrays import Array
 from bsp.arrays.procedures import world
@@ -26,6 +26,7 @@ def k_core(graph: Graph) -> Array:
     times that vertices of one process take those of another along.
     Source: Batagelj and Zaveršnik (2003), with all vertices of a degree at once.
     """
+    must_be_graph(graph, "k_core")
     graph.must_be_undirected("k_core")
     pattern, adds = graph.adjacency.pattern, Combiner(np.add, np.dtype(np.int64), None, False)
     loops = np.bincount(graph.sources[graph.sources == graph.targets] - graph.start, minlength=graph.count)
@@ -67,6 +68,7 @@ def label_propagation(graph: Graph, *, weighted: bool = False, seed: int = 0, ro
     one to each process; S = 2.  At the end the least vertices of the communities are found; S = 3.
     Source: Raghavan, Albert and Kumara (2007); halves instead of the colours of Cordasco and Gargano (2010).
     """
+    must_be_graph(graph, "label_propagation")
     if weighted:
         graph.must_be_real("label_propagation")
     graph.must_be_undirected("label_propagation", valued=weighted)
@@ -115,6 +117,7 @@ def mis(graph: Graph, *, seed: int = 0) -> Array:
     vertex that vertices which are left reach elsewhere; S = 2 a round, O(log² n) rounds.
     Source: Luby (1986), with one draw for all rounds (Blelloch, Fineman and Shun, 2012).
     """
+    must_be_graph(graph, "mis")
     graph.must_be_undirected("mis")
     priority = mixed(graph.own, seed + 1)
     state = bsp.State(left=graph.values(True), chosen=graph.values(False))

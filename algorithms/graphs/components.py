@@ -7,7 +7,7 @@ import scipy.sparse
 from scipy.sparse import csgraph
 
 import bsp
-from bsp.algorithms.graphs.graph import Graph
+from bsp.algorithms.graphs.graph import Graph, must_be_graph
 from bsp.arrays import Array
 from bsp.arrays.procedures import world
 
@@ -26,6 +26,7 @@ def connected_components(graph: Graph) -> Array:
     process reaches elsewhere, and 4 for each distinct root of its vertices; S = 6 a round, about log2 n rounds.
     Source: FastSV (Zhang, Azad and Hu, 2020) on the graph of parts.
     """
+    must_be_graph(graph, "connected_components")
     pattern, own = graph.adjacency.pattern, graph.own
     indptr = np.append(pattern.indptr, np.full(pattern.width - graph.count, pattern.indptr[-1], pattern.indptr.dtype))
     ones = np.ones(len(pattern.indices), np.int8)

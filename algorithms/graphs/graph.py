@@ -57,6 +57,19 @@ def must_fit(what: str, needed: float) -> None:
         )
 
 
+def must_be_graph(given: Any, call: str) -> None:
+    """Raise TypeError if something else than a Graph has been given, with the call that makes one of it."""
+    if not isinstance(given, Graph):
+        raise TypeError(f"{call}: a {type(given).__name__} is no Graph of bsp.algorithms.graphs; {_maker(given)}")
+
+
+def _maker(given: Any) -> str:
+    """Return which call makes a Graph of what has been given."""
+    if hasattr(given, "edges") and hasattr(given, "nodes"):
+        return "from_networkx(graph) returns one, and the names of its vertices"
+    return "Graph(matrix) is that of an adjacency matrix, from_edges(source, target) that of edges"
+
+
 def _kind(count: int, length: int) -> float:
     """Return how a message tells `count` values of `length` vertices: positions take half a word each, marks a bit."""
     if count in (0, length):
@@ -105,6 +118,8 @@ class Graph:
     """
 
     def __init__(self, adjacency: Matrix, both_ways: bool = False) -> None:
+        if hasattr(adjacency, "edges"):
+            raise TypeError(f"Graph: a {type(adjacency).__name__} is no matrix; {_maker(adjacency)}")
         if not isinstance(adjacency, (SparseArray, CooArray)):
             adjacency = sparse.from_scipy(adjacency)
         self.adjacency = adjacency.tocsr()

@@ -6,7 +6,7 @@ import numpy as np
 
 import bsp
 from bsp.algorithms.graphs.errors import GraphError
-from bsp.algorithms.graphs.graph import Graph
+from bsp.algorithms.graphs.graph import Graph, must_be_graph
 from bsp.arrays import Array
 from bsp.arrays.procedures import world
 from bsp.arrays.typing import ArrayLike
@@ -28,6 +28,7 @@ def pagerank(
     Cost of a round: W = the edges; H = a word for each vertex elsewhere that a process reaches, 4 to each process;
         S = 1.
     """
+    must_be_graph(graph, "pagerank")
     if not 0 <= damping <= 1:
         raise GraphError(f"pagerank(damping={damping}): a probability, from 0 to 1")
     jump = graph.values(1.0 / max(graph.size, 1)) if personal is None else _normal(graph, personal)

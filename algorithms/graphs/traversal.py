@@ -16,7 +16,7 @@ from scipy.sparse import csgraph
 
 import bsp
 from bsp.algorithms.graphs.errors import GraphError, NegativeCycle
-from bsp.algorithms.graphs.graph import Graph
+from bsp.algorithms.graphs.graph import Graph, must_be_graph
 from bsp.arrays import Array
 from bsp.arrays.procedures import world
 
@@ -38,6 +38,7 @@ def bfs(graph: Graph, source: int) -> tuple[Array, Array]:
     Source: Pregel's rounds (Malewicz et al., 2010), and Beamer, Asanović and Patterson (2012) for where the newest
     vertices have many edges (see `Graph.send`); the result is that of Graph500's kernel 2.
     """
+    must_be_graph(graph, "bfs")
     source, here = _from(graph, source, "bfs")
     n = max(graph.size, 1)
     # A value is distance · n + parent: the least one is of the least distance, then of the least parent.
@@ -73,6 +74,7 @@ def sssp(graph: Graph, source: int, delta: float | str = "auto") -> Array:
     ..., to look for cycles).  A path within a window takes as many rounds as it goes from process to process.
     Source: Meyer and Sanders (2003), with the window of Dong, Gu, Sun and Zhang (2021) instead of buckets.
     """
+    must_be_graph(graph, "sssp")
     source, here = _from(graph, source, "sssp")
     grows = isinstance(delta, str) and delta == "auto"
     if not grows and not (isinstance(delta, Real) and delta >= 0):

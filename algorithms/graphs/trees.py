@@ -12,7 +12,7 @@ from scipy.sparse import csgraph
 import bsp
 from bsp.algorithms.graphs.building import from_edges
 from bsp.algorithms.graphs.errors import GraphError
-from bsp.algorithms.graphs.graph import Graph
+from bsp.algorithms.graphs.graph import Graph, must_be_graph
 from bsp.algorithms.graphs.ranges import distinct
 from bsp.arrays.procedures import world
 
@@ -52,6 +52,7 @@ def mst(graph: Graph) -> tuple[Graph, float]:
     together) a round before, at most log2 n rounds.
     Source: Borůvka (1926); locally Kruskal (1956), by scipy.
     """
+    must_be_graph(graph, "mst")
     graph.must_be_real("mst")
     graph.must_be_undirected("mst", valued=True)
     here = world()

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import scipy.sparse
 
-from bsp.algorithms.graphs.graph import Graph
+from bsp.algorithms.graphs.graph import Graph, must_be_graph
 from bsp.algorithms.graphs.ranges import ranges
 from bsp.arrays import Array
 
@@ -27,6 +27,7 @@ def triangles(graph: Graph) -> Array:
     1 if it is not known yet whether the graph is undirected.
     Source: Chiba and Nishizeki (1985); pairs as by Schank and Wagner (2005).
     """
+    must_be_graph(graph, "triangles")
     graph.must_be_undirected("triangles")
     pattern, count = graph.adjacency.pattern, graph.count
     degree, number = graph.at_reached(graph.out_degree), np.concatenate([graph.own, graph.reached])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -30,7 +32,11 @@ def jacobi(A: Array | SparseArray) -> LinearOperator:
         raise ArrayError(f"jacobi: A of shape {A.shape} is not square")
     diagonal = A.diagonal()
     inverse = ba.where(diagonal == 0, 1.0, 1.0 / ba.where(diagonal == 0, 1.0, diagonal)).persist()
-    return LinearOperator((m, n), lambda x: inverse * x, lambda x: inverse.conj() * x)
+    return LinearOperator((m, n), partial(mul, inverse), partial(_by_conjugate, inverse))  # both can be pickled
+
+
+def _by_conjugate(inverse: Array, x: Array) -> Array:
+    return inverse.conj() * x
 
 
 def block_jacobi(
@@ -55,24 +61,33 @@ def block_jacobi(
     kind = stored.dtype if stored.dtype.kind in "fc" else np.dtype(float)
     block = stored.local()[:, low:high].astype(kind).tocsc()
 
-    def factored() -> Any:
-        if low == high:
-            return None
+    def factored() -> _Block:
         try:
-            if exact:
-                return scipy.sparse.linalg.splu(block)
-            return scipy.sparse.linalg.spilu(block, drop_tol=drop_tol, fill_factor=fill_factor)
+            return _Block(block, exact, drop_tol, fill_factor)
         except RuntimeError as error:
             message = f"block_jacobi: the block of process {here.pid}, rows {low} to {high}: {error}"
             raise ArrayError(message) from error
 
-    factors = here.together("block_jacobi", factored)
+    return LocalOperator(stored, here.together("block_jacobi", factored))
 
-    def solve(share: Any) -> Any:
-        if factors is None:
+
+class _Block:
+    """A factored block, whose call solves with it.  It is pickled as the block, and factored again when loaded."""
+
+    def __init__(self, block: Any, exact: bool, drop_tol: float | None, fill_factor: float | None) -> None:
+        self._given = block, exact, drop_tol, fill_factor
+        self._factors: Any = None  # of an empty block
+        if block.shape[0]:
+            options = {} if exact else {"drop_tol": drop_tol, "fill_factor": fill_factor}
+            self._factors = (scipy.sparse.linalg.splu if exact else scipy.sparse.linalg.spilu)(block, **options)
+
+    def __reduce__(self) -> Any:
+        return _Block, self._given
+
+    def __call__(self, share: Any) -> Any:
+        if self._factors is None:
             return share
+        kind = self._given[0].dtype
         if share.dtype.kind == "c" and kind.kind != "c":
-            return solve(share.real) + 1j * solve(share.imag)
-        return factors.solve(np.ascontiguousarray(share, kind))
-
-    return LocalOperator(stored, solve)
+            return self(share.real) + 1j * self(share.imag)
+        return self._factors.solve(np.ascontiguousarray(share, kind))

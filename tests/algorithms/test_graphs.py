@@ -289,6 +289,26 @@ def test_programs_that_need_no_values_take_complex_ones(nprocs: int) -> None:
     bsp.run(main, nprocs=nprocs)
 
 
+@pytest.mark.parametrize(
+    "program",
+    [graphs.betweenness, graphs.bfs, graphs.connected_components, graphs.k_core, graphs.label_propagation, graphs.mis,
+     graphs.mst, graphs.pagerank, graphs.sssp, graphs.triangles],
+)  # fmt: skip
+def test_what_is_no_graph_is_refused_with_the_call_that_makes_one(program: Any) -> None:
+    networkx = pytest.importorskip("networkx")
+    arguments = [0] if program in (graphs.bfs, graphs.sssp) else []
+
+    def main(proc: bsp.Process) -> None:
+        with pytest.raises(TypeError, match=rf"{program.__name__}: a Graph is no .*; from_networkx"):
+            program(networkx.path_graph(3), *arguments)
+        with pytest.raises(TypeError, match=r"a csr_array is no .*; Graph\(matrix\)"):
+            program(scipy.sparse.csr_array(np.eye(3)), *arguments)
+        with pytest.raises(TypeError, match="a DiGraph is no matrix; from_networkx"):
+            graphs.Graph(networkx.DiGraph([(0, 1)]))
+
+    bsp.run(main, nprocs=2)
+
+
 def test_a_graph_is_square() -> None:
     from bsp.arrays import sparse
 

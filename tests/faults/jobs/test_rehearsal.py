@@ -395,6 +395,19 @@ RIGHT = {
             state.part.x += k
         print(state.x, state.part.x, state.part.pid, [part.pid for part in state.parts])
         """,
+    "preconditioners that a round makes and the next one uses": """
+        import scipy.sparse, bsp.arrays as ba
+        from bsp.algorithms import krylov
+        from bsp.arrays import sparse
+        proc, state = bsp.process(), bsp.State(x=ba.ones(20).persist())
+        A = sparse.from_scipy(scipy.sparse.diags_array([-1.0, 4.0, -1.0], offsets=[-1, 0, 1], shape=(20, 20)).tocsr())
+        for k in proc.rounds(4, state):
+            if k:
+                state.x = (state.M @ state.x + state.M.T @ state.x + state.N @ state.x + state.I @ state.x).persist()
+            state.M, state.N = krylov.jacobi(A), krylov.block_jacobi(A, exact=True)
+            state.I = krylov.block_jacobi(A, drop_tol=0.1)
+        print(state.x.compute())
+        """,
     "clocks and randomness by proc.once": """
         import random, time
         proc, state = bsp.process(), bsp.State(x=0.0)
