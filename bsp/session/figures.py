@@ -8,23 +8,39 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg as FigureCanvas
+from matplotlib._pylab_helpers import Gcf
+from matplotlib.backend_bases import FigureManagerBase
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from bsp.session.serving import show_figure
+from bsp.world import process
 
 __all__ = ["FigureCanvas", "show"]
 
 
-def show(*_: Any, **__: Any) -> None:
-    """Show the open figures in the notebook, and close them; `pyplot.show` calls it."""
-    from matplotlib import pyplot  # it may be what imports this module
+class FigureManager(FigureManagerBase):
+    """What pyplot keeps of an open figure, and of which process it is: those of an element share pyplot."""
 
-    numbers = pyplot.get_fignums()
+    def __init__(self, canvas: Any, num: int | str) -> None:
+        super().__init__(canvas, num)
+        self.pid = process().pid
+
+
+class FigureCanvas(FigureCanvasAgg):
+    """A canvas whose figures know their processes."""
+
+    manager_class = FigureManager
+
+
+def show(*_: Any, **__: Any) -> None:
+    """Show this process's open figures in the notebook, and close them; `pyplot.show` calls it."""
+    managers: list[Any] = Gcf.get_all_fig_managers()
+    own = [each for each in managers if each.pid == process().pid]
     try:
-        for number in numbers:
-            figure, drawn = pyplot.figure(number), io.BytesIO()
+        for manager in own:
+            figure, drawn = manager.canvas.figure, io.BytesIO()
             figure.savefig(drawn, format="png", bbox_inches="tight")
             show_figure(drawn.getvalue(), str(figure))
     finally:
-        for number in numbers:
-            pyplot.close(number)
+        for manager in own:
+            Gcf.destroy(manager)

@@ -66,6 +66,9 @@ CELLS = {
     "figures": "%%bsp\nfrom matplotlib import pyplot\nif proc.pid in (0, 3):\n"
     "    pyplot.figure(figsize=(2 + proc.pid, 1))\n    pyplot.show()\n    print('between')\n"
     "    pyplot.figure(figsize=(8 + proc.pid, 1))\n    pyplot.plot([1, 2])",
+    "later": "def draw(proc):\n    from matplotlib import pyplot\n    if proc.pid == 1:\n"
+    "        figure = pyplot.figure(figsize=(2, 1))\n    proc.sync()\n    if proc.pid == 1:\n"
+    "        figure.set_size_inches(13, 1)\nwith bsp.Session(4, 2) as other:\n    other.run(draw)",
     "wrong figure": "%%bsp\nif proc.pid == 0:\n    pyplot.title('$\\\\wrong$')\nproc.pid",
     "error": "%%bsp\n\ndef inverse(k):\n    return 1 / k\n\ninverse(factor - 3)",
     "still there": "%%bsp\ninverse(2)",
@@ -120,6 +123,11 @@ def test_the_figures_of_processes_appear_below_the_cell_once(notebook: dict[str,
     first, third, second, fourth = sorted(each for each in shown if isinstance(each, int))
     assert shown.index(first) < shown.index("between\n") < shown.index(second)  # of process 0
     assert shown.index(third) < shown.index(fourth)  # of process 3
+
+
+def test_a_figure_waits_for_the_end_of_its_own_process(notebook: dict[str, Any]) -> None:
+    (shown,) = notebook["later"]
+    assert "1300x100" in shown["data"]["text/plain"]
 
 
 def test_a_figure_that_cannot_be_drawn_is_told_and_does_no_harm(notebook: dict[str, Any]) -> None:
