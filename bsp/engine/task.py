@@ -27,9 +27,9 @@ from bsp.interpreter.belongings import Belongings
 from bsp.interpreter.generators import GlobalStreams
 from bsp.interpreter.profilers import active, paused, resumed
 from bsp.source import NOWHERE, SourceLine, here, importing, traceback_of, user_line
+from bsp.transport.compiled import message_in
 from bsp.transport.header import digest
 from bsp.values.effects import Outbox
-from bsp.values.records import message_in
 
 if TYPE_CHECKING:
     import greenlet

@@ -18,6 +18,7 @@ else:
             copy,
             end_superstep,
             fill,
+            message_in,
             pack,
             prefixes_of_plain,
             read,
@@ -34,7 +35,7 @@ if not COMPILED:
     from bsp.transport.copies import copy
     from bsp.transport.slots import fill, read
     from bsp.values.blocks import arranged
-    from bsp.values.records import apply, pack, read_asked  # type: ignore[assignment]
+    from bsp.values.records import apply, message_in, pack, read_asked  # type: ignore[assignment]
 
     def end_superstep(element: Any, transport: Any, clock: float, /) -> bool | list[Any]:
         """Return False: the element ends the superstep in Python, which is the reference.
@@ -72,6 +73,6 @@ if not COMPILED:
 
 
 __all__ = [
-    "COMPILED", "apply", "arranged", "copy", "end_superstep", "fill", "pack", "prefixes_of_plain", "read",
-    "read_asked", "tree_of_plain", "tree_of_small",
+    "COMPILED", "apply", "arranged", "copy", "end_superstep", "fill", "message_in", "pack", "prefixes_of_plain",
+    "read", "read_asked", "tree_of_plain", "tree_of_small",
 ]  # fmt: skip

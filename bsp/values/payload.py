@@ -66,7 +66,7 @@ def is_small(array: np.ndarray) -> bool:
 
 def is_single(dtype: np.dtype[Any]) -> bool:
     """Return whether a dtype is NumPy's for plain numbers of its character, be it another object, as pickles give."""
-    known = _SINGLE.get(dtype.num)
+    known = BY_NUMBER.get(dtype.num)
     return known is dtype or (known is not None and known == dtype and not dtype.metadata)
 
 
@@ -90,11 +90,11 @@ def array_in(data: bytes | bytearray) -> np.ndarray:
 @lru_cache(maxsize=1024)
 def _described(head: bytes) -> tuple[np.dtype[Any], tuple[int, ...]]:
     """Return the dtype and the shape of `array_head`."""
-    return _SINGLE[head[0]], struct.unpack_from(f"<{head[1]}q", head, 8)
+    return BY_NUMBER[head[0]], struct.unpack_from(f"<{head[1]}q", head, 8)
 
 
 NUMBER_TYPES = "?bhilqBHILQefdgFDG"  # the characters of dtypes of plain numbers
-_SINGLE: dict[int, np.dtype[Any]] = {dtype.num: dtype for dtype in map(np.dtype, NUMBER_TYPES)}
+BY_NUMBER: dict[int, np.dtype[Any]] = {dtype.num: dtype for dtype in map(np.dtype, NUMBER_TYPES)}
 _canonical: dict[tuple[np.dtype[Any], str], np.dtype[Any]] = {}
 
 
@@ -105,7 +105,7 @@ def received(array: np.ndarray) -> np.ndarray:
     would depend on whether they came from this element or another one.
     """
     dtype = array.dtype
-    known = _SINGLE.get(dtype.num)
+    known = BY_NUMBER.get(dtype.num)
     if known is dtype or is_abstract(array):
         return array
     if known is not None and is_single(dtype):

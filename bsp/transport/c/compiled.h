@@ -134,6 +134,7 @@ PyObject *arranged(PyObject *self, PyObject *args);
 PyObject *fill(PyObject *self, PyObject *args);
 PyObject *read_slots(PyObject *self, PyObject *args);
 PyObject *copy(PyObject *self, PyObject *args);
+PyObject *message_in(PyObject *self, PyObject *message);
 PyObject *prefixes_of_plain(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tree_of_plain(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tree_of_small(PyObject *self, PyObject *const *args, Py_ssize_t count);
@@ -149,5 +150,8 @@ PyObject *end_superstep(PyObject *self, PyObject *const *args, Py_ssize_t count)
 NAMES(DECLARE)
 #undef DECLARE
 int intern_names(void);
+
+/* Find a function or a type of a module, once; return 0, or -1 with an exception. */
+int find_once(PyObject **place, const char *module, const char *name);
 
 #endif

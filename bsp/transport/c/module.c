@@ -15,6 +15,15 @@ int intern_names(void)
     return 0;
 }
 
+int find_once(PyObject **place, const char *module, const char *name)
+{
+    PyObject *found = *place ? NULL : PyImport_ImportModule(module);
+    if (found)
+        *place = PyObject_GetAttrString(found, name);
+    Py_XDECREF(found);
+    return *place ? 0 : -1;
+}
+
 static PyMethodDef functions[] = {
     {"pack", pack, METH_VARARGS, "records.pack in C."},
     {"apply", apply, METH_VARARGS, "records.apply in C."},
@@ -23,6 +32,7 @@ static PyMethodDef functions[] = {
     {"fill", fill, METH_VARARGS, "slots.fill in C."},
     {"read", read_slots, METH_VARARGS, "slots.read in C."},
     {"copy", copy, METH_VARARGS, "copies.copy in C."},
+    {"message_in", message_in, METH_O, "records.message_in in C."},
     {"prefixes_of_plain", (PyCFunction)(void (*)(void))prefixes_of_plain, METH_FASTCALL,
      "operations.Prefixes of plain values in C."},
     {"tree_of_plain", (PyCFunction)(void (*)(void))tree_of_plain, METH_FASTCALL, "operations.combine of plain values in C."},

@@ -141,16 +141,6 @@ static PyObject *prefixes_of(const Tree *tree, PyObject *function, Py_ssize_t le
     return list;
 }
 
-/* Find a function or a type once; return 0, or -1 with an exception. */
-static int find(PyObject **place, const char *module, const char *name)
-{
-    PyObject *found = *place ? NULL : PyImport_ImportModule(module);
-    if (found)
-        *place = PyObject_GetAttrString(found, name);
-    Py_XDECREF(found);
-    return *place ? 0 : -1;
-}
-
 /* Check that the arguments are a dictionary and so many more; return 0, or -1 with an exception. */
 static int check_arguments(PyObject *const *args, Py_ssize_t count, Py_ssize_t wanted)
 {
@@ -158,7 +148,7 @@ static int check_arguments(PyObject *const *args, Py_ssize_t count, Py_ssize_t w
         PyErr_Format(PyExc_TypeError, "a dictionary and %zd more arguments, not %zd", wanted - 1, count);
         return -1;
     }
-    return find(&loads, "pickle", "loads") || find(&ndarray, "numpy", "ndarray") ? -1 : 0;
+    return find_once(&loads, "pickle", "loads") || find_once(&ndarray, "numpy", "ndarray") ? -1 : 0;
 }
 
 /* Return the tree's last value, or with least > 0 the prefixes of at least so many values; NotImplemented if the values are not

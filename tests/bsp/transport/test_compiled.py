@@ -55,6 +55,8 @@ except ImportError:
 BSPRUN = str(Path(sys.executable).with_name("bsprun"))
 needs_c = pytest.mark.skipif(compiled is None, reason="the package was installed without a C compiler")
 
+READERS = [message_in] if compiled is None else [message_in, compiled.message_in]  # of small messages
+
 OWNER = [0, 0, 0, 1, 1, 2, 2, 2]  # the element of each of 8 processes
 HERE = 1  # the element that sends, with processes 3 and 4
 SIZES = (0, 8, 40)  # bytes of the coarrays of a process
@@ -336,7 +338,8 @@ def test_small_arrays_as_bytes(array: np.ndarray) -> None:
         assert data is None
         return
     assert data is not None
-    for found in (array_in(data), array_in(bytearray(data))):
+    message = message_out(None, array, None)
+    for found in (array_in(data), array_in(bytearray(data)), *(reader(message)[1] for reader in READERS)):
         assert found.dtype is array.dtype or found.dtype == array.dtype
         assert (found.shape, found.tobytes(), found.flags.writeable, found.flags.owndata) == (
             array.shape, array.tobytes(), True, True)  # fmt: skip
@@ -346,12 +349,21 @@ def test_small_arrays_as_bytes(array: np.ndarray) -> None:
 def test_small_messages_as_bytes(tag: bytes | None, array: np.ndarray | None, pickled: bytes) -> None:
     data = message_out(tag, array, None if array is not None else pickled)
     assert data is not None
-    for found in (message_in(data), effect_of((MESSAGE, 4, address_of(2, 0, 3), 0, data, None))):
+    for found in (*(reader(data) for reader in READERS), effect_of((MESSAGE, 4, address_of(2, 0, 3), 0, data, None))):
         came = found if isinstance(found, tuple) else (found.tag, found.array, found.pickled)
         assert came[0] == tag
         assert came[2] == (pickled if array is None else None)
         assert array is None or came[1].tobytes() == array.tobytes()
     assert message_out(b"1" * (1 << 16), None, pickled) is None
+
+
+@needs_c
+@given(st.integers(0, 40), st.sampled_from([b"", b"tag"]))
+def test_a_message_that_is_cut_short_is_refused(kept: int, tag: bytes) -> None:
+    data = message_out(tag, np.arange(4.0).reshape(2, 2), None)
+    assert data is not None and len(data) > 40
+    with pytest.raises(ValueError, match="a message ends"):
+        compiled.message_in(data[:kept])
 
 
 @given(st.data())
