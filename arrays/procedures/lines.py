@@ -21,6 +21,7 @@ from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.gathering import is_everywhere, permitted
 from bsp.arrays.kernels.shared_errors import current
 from bsp.arrays.typing import ArrayLike
+from bsp.values.payload import is_abstract
 
 __all__ = ["apply_along_axis", "apply_over_axes"]
 
@@ -61,7 +62,10 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *arg
     if not prod(rest):
         raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
     first = array[tuple(slice(None) if k == place else 0 for k in range(array.ndim))]
-    sample = np.asarray(func1d(np.array(first.compute()), *args, **kwargs))
+    line = first.compute()
+    sample = func1d(line.copy(), *args, **kwargs)
+    if not is_abstract(sample):
+        sample = np.asarray(sample)
 
     def call(lines: np.ndarray) -> np.ndarray:
         found = np.empty((*lines.shape[:-1], *sample.shape), sample.dtype)

@@ -16,6 +16,8 @@ import numpy as np
 from bsp.arrays.api import reductions
 from bsp.arrays.array import Array, compute
 from bsp.arrays.sorting.quantiles import percentile
+from bsp.errors import ValueNeeded
+from bsp.values.payload import is_abstract
 
 
 def _square_root(x: Array, span: Any) -> Any:
@@ -62,13 +64,15 @@ RULES: dict[str, Callable[[Array, Any], Any]] = {
     "sturges": _sturges,
 }  # fmt: skip
 _SUMS = ("doane", "scott")
+_OF_SIZE = ("rice", "sqrt", "sturges")  # rules that divide the span by a number which follows from the size alone
 
 
 def number_of_bins(rule: str, x: Array, limits: Any, weights: Any) -> int:
     """Return the number of bins of a rule for the elements of a vector, or for those within `limits` (two numbers).
 
     Collective: a superstep for the extremes, and those of a percentile or of moments if the rule uses them.
-    Raises ValueError for an unknown rule, TypeError for weights and for "stone", which has no distributed form.
+    Raises ValueError for an unknown rule, TypeError for weights and for "stone", which has no distributed form, and
+    ValueNeeded in a run with shapes only if the number does not follow from the size.
     """
     if rule == "stone":
         raise TypeError(
@@ -86,9 +90,18 @@ def number_of_bins(rule: str, x: Array, limits: Any, weights: Any) -> int:
         x = x[(x >= limits[0]) & (x <= limits[1])]
     if not x.size:
         return 1
+    low: Any
+    high: Any
     low, high = (each[()] for each in compute(reductions.min(x), reductions.max(x)))
-    np.histogram_bin_edges(np.array([low, high]), 1)  # raises NumPy's error for NaN and infinities
     exact = x.dtype.kind in "iu"
+    if is_abstract(low):
+        if exact or limits is not None or rule not in _OF_SIZE:
+            raise ValueNeeded(
+                f"histogram(bins={rule!r}): how many bins there are follows from values, and this run has only shapes; "
+                "give their number or their edges, or run without --abstract"
+            )
+        low, high = 0.0, 1.0  # any span gives this number
+    np.histogram_bin_edges(np.array([low, high]), 1)  # raises NumPy's error for NaN and infinities
     span = int(high) - int(low) if exact else high - low
     width = RULES[rule](x, span)
     if not width:

@@ -11,6 +11,7 @@ import pytest
 import bsp
 import bsp.arrays as ba
 from bsp.arrays.sorting import grouping
+from bsp.errors import ValueNeeded
 
 N = 6000
 MANY = 400_000  # so many that each process has its share
@@ -60,6 +61,11 @@ EXACT: dict[str, Callable[[], Any]] = {  # words follow from shapes
     "histogram of a range": lambda: ba.histogram(vector(), 5000, (0, 1)),
     "density": lambda: ba.histogram(vector(), 20, density=True),
     "edges": lambda: ba.histogram_bin_edges(vector(), 20),
+    "as many bins as the root": lambda: ba.histogram(vector(), "sqrt"),
+    "edges by a rule": lambda: ba.histogram_bin_edges(vector(), "sturges"),
+    "numbers of lines": lambda: ba.apply_along_axis(lambda line: line.max() - line.min(), 0, matrix()),
+    "lines of lines": lambda: ba.apply_along_axis(np.sort, 0, matrix()),
+    "matrices of lines": lambda: ba.apply_along_axis(lambda line: np.outer(line[:3], line[:2]), 1, matrix()),
     "histogram in a plane": lambda: ba.histogram2d(vector(), vector(), 10),
     "bins of few": lambda: ba.bincount(integers(40) * 0, minlength=5),
     "extremes of what all have": lambda: grouping.by_group(
@@ -154,6 +160,20 @@ def test_a_run_without_values_takes_the_supersteps_of_the_run_and_no_fewer_words
     declared, ran = (supersteps(BOUNDED[name], p, abstract) for abstract in (True, False))
     assert len(declared) == len(ran)
     assert sum(h for _, h in declared) >= sum(h for _, h in ran)
+
+
+@pytest.mark.parametrize("bins, of", [("auto", vector), ("fd", vector), ("sqrt", integers)])
+def test_a_number_of_bins_that_follows_from_values_is_not_predicted(bins: str, of: Callable[[], Any]) -> None:
+    def main(proc: bsp.Process) -> None:
+        with pytest.raises(
+            ValueNeeded, match=rf"histogram\(bins='{bins}'\): how many bins .* their number or their edges"
+        ):
+            ba.histogram(of(), bins)
+        seen.append(proc.pid)
+
+    seen: list[int] = []
+    bsp.predict(main, nprocs=2, machine=bsp.Machine(p=2), abstract=True)
+    assert seen == [0, 1]
 
 
 @pytest.mark.parametrize("p", [2, 13])
