@@ -349,7 +349,10 @@ class Array:
         return int(self._one("index"))
 
     def item(self, *args: Int | tuple[Int, ...]) -> Any:
-        """Return the only element, or that at an index or a position in C order, as a Python number.  Collective."""
+        """Return the only element, or that at an index or a position in C order, as a Python number.  Collective.
+
+        Cost: h = p - 1 words at most, S = 1, besides computing it.
+        """
         if not args:
             if self.size != 1:
                 raise ValueError("can only convert an array of size 1 to a Python scalar")
@@ -367,6 +370,7 @@ class Array:
     def tolist(self) -> Any:
         """Return nested lists of Python numbers.  Collective: brings the whole array to every process.
 
+        Cost: h = (p - 1)/p of the array, S = 1.
         Raises GatherRefused above a gigabyte.
         """
         return self._gathered("tolist").tolist()
@@ -816,7 +820,10 @@ class Array:
         return compress(condition, self, axis, out)
 
     def nonzero(self) -> tuple[Array, ...]:
-        """Return the positions of the elements that are not zero, one array for each axis.  Collective."""
+        """Return the positions of the elements that are not zero, one array for each axis.  Collective.
+
+        Cost: see `ba.nonzero`.
+        """
         from bsp.arrays.selection.masks import nonzero
 
         return nonzero(self)

@@ -684,12 +684,18 @@ def diff(
 
 
 def allclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
-    """Return whether all elements are close by the rule of `isclose`.  Collective."""
+    """Return whether all elements are close by the rule of `isclose`.  Collective.
+
+    Cost: W = 5n/p, h = p - 1 words at most, S = 1, and what brings them together if they have two layouts.
+    """
     return bool(all(isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)))
 
 
 def array_equal(a: ArrayLike, b: ArrayLike, equal_nan: bool = False) -> bool:
-    """Return whether two arrays have the same shape and elements.  Collective if they have the same shape."""
+    """Return whether two arrays have the same shape and elements.  Collective if they have the same shape.
+
+    Cost: W = n/p, h = p - 1 words at most, S = 1, and what brings them together if they have two layouts.
+    """
     x, y = (wrap(build.strong(build.operand(each))) for each in (a, b))
     if x.shape != y.shape:
         return False

@@ -90,7 +90,10 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Ord = "fro") ->
 
 
 def norm(x: ArrayLike, ord: Ord = None, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
-    """Return NumPy's norm: of all elements as one vector, of vectors along an axis, or of matrices over two axes."""
+    """Return NumPy's norm: of all elements as one vector, of vectors along an axis, or of matrices over two axes.
+
+    Cost: that of `vector_norm` or `matrix_norm`.
+    """
     array = wrap(build.strong(asarray(x)._node))
     if axis is None:
         if ord is None:
@@ -114,7 +117,10 @@ def norm(x: ArrayLike, ord: Ord = None, axis: int | tuple[int, ...] | None = Non
 
 @procedure
 def cond(x: ArrayLike, /, p: Ord = None) -> Array:
-    """Return condition numbers: by singular values (p None, ±2), else norm(x, p)·norm(inv(x), p); inf if singular."""
+    """Return condition numbers: by singular values (p None, ±2), else norm(x, p)·norm(inv(x), p); inf if singular.
+
+    Cost: that of `svdvals`, or of `inv` and two of `matrix_norm`; then h = 1, S = 1 where the result is computed.
+    """
     a = matrix_of(x, "cond")
     if not a.shape[-1] * a.shape[-2]:
         raise LinAlgError("cond is not defined on empty arrays")

@@ -199,7 +199,11 @@ def _small_factor(a: Array, name: str) -> Any:
 def matrix_rank(
     x: ArrayLike, /, tol: ArrayLike | None = None, hermitian: bool = False, *, rtol: ArrayLike | None = None
 ) -> Array:
-    """Count the singular values that exceed `tol`, or `rtol` times the largest (max(m, n)·eps unless given)."""
+    """Count the singular values that exceed `tol`, or `rtol` times the largest (max(m, n)·eps unless given).
+
+    hermitian : eigenvalues of the lower triangle take the place of singular values.
+    Cost: that of `svdvals`, or of `eigvalsh`.
+    """
     array = asarray(x)
     if array.ndim < 2:
         return wrap(build.cast(build.strong(reductions.any(array)._node), np.dtype(np.intp)))

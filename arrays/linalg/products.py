@@ -22,6 +22,7 @@ def multi_dot(arrays: Sequence[ArrayLike], *, out: Array | None = None) -> Array
     """Multiply several matrices in the order that takes the fewest flops; the first and last may be vectors.
 
     `A @ B @ C` is reordered too where that takes at most half the operations and all are of one dtype.
+    Cost: that of the products, which are lazy.
     """
     given = [asarray(each) for each in arrays]
     if len(given) < 2:

@@ -257,7 +257,10 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
 
 
 def matrix_power(x: ArrayLike, n: int, /) -> Array:
-    """Return the n-th power, by squaring: at most 2·log2 n products.  A negative n takes powers of the inverse."""
+    """Return the n-th power, by squaring: at most 2·log2 n products.  A negative n takes powers of the inverse.
+
+    Cost: that of the products, which are lazy; with a negative n that of `inv` before.
+    """
     array = wrap(build.strong(asarray(x)._node))
     if array.ndim < 2 or array.shape[-1] != array.shape[-2]:
         raise LinAlgError(f"matrix_power: last 2 dimensions of the array must be square, not shape {array.shape}")
