@@ -56,6 +56,7 @@ from bsp.arrays.files.zarr import write_zarr as write_zarr
 from bsp.arrays.in_place import *
 from bsp.arrays.namespace import FUNCTIONS as _FUNCTIONS
 from bsp.arrays.polynomials import *
+from bsp.arrays.procedures.bits import *
 from bsp.arrays.procedures.forecast import explain as explain
 from bsp.arrays.procedures.forecast import forecast as forecast
 from bsp.arrays.procedures.lines import *

@@ -28,12 +28,12 @@ from bsp.arrays.api import (
 )
 from bsp.arrays.api.signatures import numpys
 from bsp.arrays.files import formats
-from bsp.arrays.procedures import lines
+from bsp.arrays.procedures import bits, lines
 from bsp.arrays.selection import grids, masks, selecting, sliding
 from bsp.arrays.sorting import counting, distinct, partition, quantiles, searching, sets, sorting
 
 _MODULES: tuple[ModuleType, ...] = (
-    ufuncs, creation, manipulation, reductions, contraction, dtypes, lines, choosing, calculus, statistics, masks,
+    ufuncs, creation, manipulation, reductions, contraction, dtypes, bits, lines, choosing, calculus, statistics, masks,
     selecting, sorting, partition, editing, in_place, searching, sliding, distinct, sets, counting, quantiles, grids,
     polynomials, interchange,
 )  # fmt: skip

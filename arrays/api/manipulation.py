@@ -29,9 +29,9 @@ from bsp.errors import ShapeError
 __all__ = [
     "append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "block", "broadcast_arrays", "broadcast_to",
     "column_stack", "concat", "concatenate", "diag", "diagflat", "diagonal", "dsplit", "dstack", "expand_dims", "flip",
-    "fliplr", "flipud", "hsplit", "hstack", "matrix_transpose", "moveaxis", "packbits", "pad", "permute_dims", "ravel",
+    "fliplr", "flipud", "hsplit", "hstack", "matrix_transpose", "moveaxis", "pad", "permute_dims", "ravel",
     "rechunk", "repeat", "reshape", "roll", "rollaxis", "rot90", "split", "squeeze", "stack", "swapaxes", "tile",
-    "transpose", "unpackbits", "unstack", "vsplit", "vstack",
+    "transpose", "unstack", "vsplit", "vstack",
 ]  # fmt: skip
 
 
@@ -419,62 +419,6 @@ def rollaxis(x: ArrayLike, axis: int, start: int = 0) -> Array:
 def diagflat(x: ArrayLike, k: int = 0) -> Array:
     """Return a matrix of zeros with all elements of x, in C order, on its k-th diagonal."""
     return diag(ravel(x), k)
-
-
-def _bit_order(bitorder: str) -> range:
-    if bitorder[:1] not in ("b", "l"):
-        raise ValueError("'order' must begin with 'l' or 'b'")
-    return range(7, -1, -1) if bitorder[0] == "b" else range(8)
-
-
-def packbits(x: ArrayLike, axis: int | None = None, bitorder: Literal["big", "little"] = "big") -> Array:
-    """Return eight elements along an axis as the bits of one byte; the last byte is filled up with zeros.
-
-    axis : None packs all elements in C order.   bitorder : which bit the first element is.
-    """
-    array = asarray(x)
-    if array.dtype.kind not in "biu":
-        raise TypeError("Expected an input array of integer or boolean data type")
-    order = _bit_order(bitorder)
-    if axis is None:
-        array, axis = ravel(array), 0
-    place = build.whole_axis(axis, array.ndim)
-    width = [(0, -array.shape[place] % 8 if k == place else 0) for k in range(array.ndim)]
-    lines = moveaxis(pad(array != 0, width), place, -1)
-    found = None
-    for k, shift in enumerate(order):
-        bit = wrap(build.cast(lines[..., k::8]._node, np.dtype(np.uint8))) << np.uint8(shift)
-        found = bit if found is None else found | bit
-    assert found is not None
-    return moveaxis(found, -1, place)
-
-
-def unpackbits(
-    x: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: Literal["big", "little"] = "big"
-) -> Array:
-    """Return the bits of bytes, each as an element along an axis.
-
-    axis : None unpacks all bytes in C order.   count : how many bits; a negative one leaves out -count at the end.
-    """
-    array = asarray(x)
-    if array.dtype != np.uint8:
-        raise TypeError("Expected an input array of unsigned byte data type")
-    order = _bit_order(bitorder)
-    if axis is None:
-        array, axis = ravel(array), 0
-    place = build.normal_axis(axis, array.ndim)
-    lines = moveaxis(array, place, -1)
-    bits = stack([(lines >> np.uint8(shift)) & np.uint8(1) for shift in order], axis=lines.ndim)
-    found = reshape(bits, (*lines.shape[:-1], lines.shape[-1] * 8))
-    length = found.shape[-1]
-    if count is not None:
-        wanted = count if count >= 0 else max(length + count, 0)
-        if count < 0 and -count > length:
-            raise ValueError(f"-ve count must be smaller than the number of elements along axis, {length}")
-        found = found[..., :wanted]
-        if wanted > length:
-            found = pad(found, [(0, wanted - length if k == found.ndim - 1 else 0) for k in range(found.ndim)])
-    return moveaxis(found, -1, place)
 
 
 def flipud(x: ArrayLike) -> Array:

@@ -50,7 +50,7 @@ def families() -> dict[str, list[str]]:
 ARRAYS = [
     ("creation", "Making arrays", ["creation", "grids"], ["random"]),
     ("elementwise", "Functions of every element", ["ufuncs"], []),
-    ("shapes", "Shapes, joining and splitting", ["manipulation"], []),
+    ("shapes", "Shapes, joining and splitting", ["manipulation", "bits"], []),
     ("reductions", "Reductions, statistics and calculus",
      ["reductions", "statistics", "calculus", "lines", "choosing"], []),
     ("products", "Products and comprehensions", ["contraction"], ["comprehension"]),

@@ -64,6 +64,8 @@ EXACT: dict[str, Callable[[], Any]] = {  # words follow from shapes
     "as many bins as the root": lambda: ba.histogram(vector(), "sqrt"),
     "edges by a rule": lambda: ba.histogram_bin_edges(vector(), "sturges"),
     "numbers of lines": lambda: ba.apply_along_axis(lambda line: line.max() - line.min(), 0, matrix()),
+    "bits of what ends within bytes": lambda: ba.packbits(vector(MANY + 4) > 0),
+    "bits of rows": lambda: ba.unpackbits((matrix() * 9).astype(np.uint8), axis=0),
     "lines of lines": lambda: ba.apply_along_axis(np.sort, 0, matrix()),
     "matrices of lines": lambda: ba.apply_along_axis(lambda line: np.outer(line[:3], line[:2]), 1, matrix()),
     "histogram in a plane": lambda: ba.histogram2d(vector(), vector(), 10),
