@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import functools
 import io
 import os
 import random
 import sys
+from collections.abc import Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -74,19 +76,26 @@ class _NDArray(np.ndarray, metaclass=_Instances):
 
 
 class _Dealing:
-    """A random generator of NumPy's whose arrays are dealt."""
+    """A random generator of NumPy's, or a function of `np.frompyfunc`, whose arrays are dealt."""
 
-    def __init__(self, generator: Any) -> None:
-        self._generator = generator
+    def __init__(self, theirs: Any) -> None:
+        self._theirs = theirs
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
         """Return NumPy's class, for `isinstance(rng, np.random.Generator)`."""
-        return type(self._generator)
+        return type(self._theirs)
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._generator, name)
+        found = getattr(self._theirs, name)
         return _dealing(found) if callable(found) else found
+
+
+class _DealingFunction(_Dealing):
+    """A function of `np.frompyfunc`, whose results are Python objects."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _dealing(self._theirs)(*args, **kwargs)
 
 
 def _either(ours: Any, theirs: Any) -> Any:
@@ -99,10 +108,9 @@ def _either(ours: Any, theirs: Any) -> Any:
             return theirs(*args, **kwargs)
         if any(_is_numpys(each) for each in (*args, *kwargs.values())):
             return _dealing(theirs)(*args, **kwargs)
-        try:
+        with contextlib.suppress(ElementTypeError):
             return ours(*args, **kwargs)
-        except ElementTypeError:
-            return _dealing(theirs)(*args, **kwargs)
+        return _dealing(theirs)(*args, **kwargs)
 
     return function
 
@@ -124,25 +132,42 @@ def _dealing(function: Any) -> Any:
 
     @functools.wraps(function)
     def dealt(*args: Any, **kwargs: Any) -> Any:
-        arrays = [each for each in (*args, *kwargs.values()) if isinstance(each, ba.Array)]
+        arrays = list(_arrays_in([*args, *kwargs.values()]))
         before = [each.compute() for each in arrays]
         whole = [each.copy() for each in before]
         place = {id(each): copy for each, copy in zip(arrays, whole, strict=True)}
-        found = function(
-            *(place.get(id(each), each) for each in args), **{key: place.get(id(v), v) for key, v in kwargs.items()}
-        )
+        found = function(*_with(args, place), **{key: _with(each, place) for key, each in kwargs.items()})
         for array, old, new in zip(arrays, before, whole, strict=True):
             if not is_abstract(new) and new.tobytes() != old.tobytes():
                 array[...] = new
         if isinstance(found, (np.random.Generator, np.random.RandomState)):
             return _Dealing(found)
+        if isinstance(found, np.ufunc):
+            return _DealingFunction(found)
         for array, new in zip(arrays, whole, strict=True):
             if found is new:
                 return array
-        held = (isinstance(found, np.ndarray) or is_abstract(found)) and found.ndim and found.dtype.kind in KINDS
+        array_like = isinstance(found, np.ndarray) and not isinstance(found, (np.ma.MaskedArray, np.matrix))
+        held = (array_like or is_abstract(found)) and found.ndim and found.dtype.kind in KINDS
         return ba.asarray(found) if held else found
 
     return dealt
+
+
+def _arrays_in(value: Any) -> Iterator[ba.Array]:
+    """Iterate over the distributed arrays in an argument: itself, or those in lists and tuples."""
+    if isinstance(value, ba.Array):
+        yield value
+    elif type(value) in (list, tuple):
+        for each in value:
+            yield from _arrays_in(each)
+
+
+def _with(value: Any, place: dict[int, np.ndarray]) -> Any:
+    """Return an argument with NumPy's arrays in place of distributed ones, by the ids of these."""
+    if type(value) in (list, tuple):
+        return type(value)([_with(each, place) for each in value])
+    return place.get(id(value), value)
 
 
 def _default_rng(seed: Any = None) -> Any:

@@ -634,11 +634,25 @@ except TypeError as refused:
 print(x)
 """
 
+OTHER_ELEMENTS = """
+import numpy as np
+
+names, x = np.array(["c", "a", "b", "a"]), np.array([3.0, 1.0, 2.0, 5.0])
+print(np.lexsort((x, names)), np.lexsort([names, x]))
+print(np.select([x > 4, x > 2], [names, np.array(["z"] * 4)], default="-"))
+hidden = np.ma.masked_where(x > 2, x)
+print(hidden.sum(), (hidden * 2).mean(), np.ma.array(x, mask=[1, 0, 0, 0]))
+added = np.frompyfunc(lambda a, b: a + b, 2, 1)
+print(added(x, x), added.reduce(x))
+"""
+
 
 @pytest.mark.jobs
 @pytest.mark.parametrize(("p", "n"), [(1, 1), (4, 1), (3, 2)])
 @pytest.mark.parametrize(
-    "text", [SCRIPT, OTHER_NAMES, OPEN_FILES, RECORDS], ids=["loops", "other names", "open files", "records"]
+    "text",
+    [SCRIPT, OTHER_NAMES, OPEN_FILES, RECORDS, OTHER_ELEMENTS],
+    ids=["loops", "other names", "open files", "records", "other elements"],
 )
 def test_a_script_for_numpy_prints_what_it_always_does(tmp_path: Path, p: int, n: int, text: str) -> None:
     script = tmp_path / "script.py"
