@@ -13,13 +13,16 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.element_types import KINDS, element_type, given_values
 from bsp.arrays.expressions.graph import (
+    LEAF,
     WEAK,
     Access,
     Assemble,
     Blocks,
     Contract,
     DType,
+    Kind,
     Node,
+    Operation,
     Placement,
     Reduce,
     Relayout,
@@ -236,7 +239,22 @@ def reduced(node: Node, how: Aggregate, axes: tuple[int, ...], keepdims: bool) -
 
 def contracted(left: Node, right: Node, left_labels: Shape, right_labels: Shape, out: Shape) -> Node:
     """Return the sum, over all labels that are not in `out`, of the product of two nodes."""
-    return contracted_all([left, right], [left_labels, right_labels], out)
+    left, right = strong(left), strong(right)
+    found = _contraction(left.kind, right.kind, tuple(left_labels), tuple(right_labels), tuple(out))
+    if found is None:
+        return contracted_all([left, right], [left_labels, right_labels], out)
+    op, kind = found
+    return Node(op, (left, right), kind)
+
+
+@lru_cache(maxsize=1 << 10)
+def _contraction(
+    left: Kind, right: Kind, left_labels: Shape, right_labels: Shape, out: Shape
+) -> tuple[Operation, Kind] | None:
+    """Return the operation that contracts two nodes of these kinds, and its kind; None if more than one is needed."""
+    leaves = Node(LEAF, (), left), Node(LEAF, (), right)
+    found = contracted_all(leaves, [left_labels, right_labels], out)
+    return (found.op, found.kind) if found.args == leaves else None
 
 
 def contracted_all(nodes: Sequence[Node], labels: Sequence[Shape], out: Shape) -> Node:

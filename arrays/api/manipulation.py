@@ -6,6 +6,7 @@ Views follow NumPy's: a function that returns a view in NumPy returns one here. 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import accumulate, pairwise, product
 from math import prod
 from operator import index
@@ -21,6 +22,7 @@ from bsp.arrays.api.ufuncs import into, where
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.expressions.element_types import element_type
 from bsp.arrays.expressions.graph import Access, Node
+from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.gathering import is_everywhere
 from bsp.arrays.typing import ArrayLike, Arrays, Axes, Casting, DTypeLike, Grid, Int, Order, Scalar, ShapeLike
 from bsp.arrays.views import keeps_order, link_of, view
@@ -200,20 +202,39 @@ def roll(
 
     axis : None shifts all elements in C order.
     """
-    array = wrap(_node(x))
+    node = _node(x)
     if axis is None:
+        array = wrap(node)
         return reshape(roll(ravel(array), shift, axis=0), array.shape)
-    shifts, axes = np.broadcast_arrays(shift, axis)
-    for by, each in zip(shifts.reshape(-1).tolist(), axes.reshape(-1).tolist(), strict=True):
-        k = build.normal_axis(each, array.ndim)
-        length = array.shape[k]
-        by = int(by) % length if length else 0
-        if by:
-            index: list[Any] = [slice(None)] * array.ndim
-            head, tail = list(index), list(index)
-            head[k], tail[k] = slice(length - by, None), slice(None, length - by)
-            array = concat([array[tuple(head)], array[tuple(tail)]], axis=k)
-    return array
+    turns: list[tuple[Any, Any]] = [(shift, axis)]
+    if not (isinstance(shift, int) and isinstance(axis, int)):
+        shifts, axes = np.broadcast_arrays(shift, axis)
+        turns = list(zip(shifts.reshape(-1).tolist(), axes.reshape(-1).tolist(), strict=True))
+    for by, each in turns:
+        k = build.normal_axis(each, len(node.kind.shape))
+        length = node.kind.shape[k]
+        if length and int(by) % length:
+            steps = (1,) * len(node.kind.shape)
+            parts = [
+                (build.viewed(node, shape, access), starts, steps)
+                for shape, access, starts in _halves(node.kind.shape, k, int(by) % length)
+            ]
+            node = build.assembled(node.kind.shape, node.kind.dtype, parts)
+    return wrap(node)
+
+
+@lru_cache(maxsize=1 << 10)
+def _halves(shape: Shape, axis: int, by: int) -> list[tuple[Shape, tuple[Access, ...], Shape]]:
+    """Return shape, access and new place of the two parts of an array that change places when it is rolled."""
+
+    def part(low: int, length: int, to: int) -> tuple[Shape, tuple[Access, ...], Shape]:
+        return (
+            (*shape[:axis], length, *shape[axis + 1 :]),
+            tuple(Access(k, low if k == axis else 0) for k in range(len(shape))),
+            tuple(to if k == axis else 0 for k in range(len(shape))),
+        )
+
+    return [part(shape[axis] - by, by, 0), part(0, shape[axis] - by, by)]
 
 
 def concat(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,7 @@ class Product:
         self.dtype = dtype
         self.programs = tuple(programs)
         self.fallible = any(program.fallible for program in programs)
+        self.given = not any(program.code for program in programs)  # no factor is computed
         self.expand = expand  # makes each region broadcast over the labels of its factor
         self.path = pairs(self.factors, out, extents)
         shared = {label for labels in self.factors for label in labels} - set(out)
@@ -139,9 +140,9 @@ class Product:
         Candidates are the summed labels if the result is small, and labels of the result that every computed factor
         has; the longest is taken.
         """
-        computed = [labels for program, labels in zip(self.programs, self.factors, strict=True) if program.code]
-        if not computed or len(self.factors) > 2:
+        if self.given or len(self.factors) > 2:
             return None
+        computed = [labels for program, labels in zip(self.programs, self.factors, strict=True) if program.code]
         small = prod(shape[label] for label in self.out) <= PIECE
         options = [
             label
@@ -251,12 +252,12 @@ def pairs(factors: tuple[Labels, ...], out: Labels, extents: Shape) -> list[tupl
 
 
 @lru_cache(maxsize=1024)
-def _groups(left: Labels, right: Labels, out: Labels) -> tuple[list[int], list[int], list[int], list[int]]:
+def _groups(left: Labels, right: Labels, out: Labels) -> tuple[Labels, Labels, Labels, Labels]:
     """Return the labels of a pair in four groups: stack, row, column and summed labels."""
     both = [label for label in left if label in right]
     return (
-        [label for label in both if label in out], [label for label in left if label not in right],
-        [label for label in right if label not in left], [label for label in both if label not in out],
+        tuple(label for label in both if label in out), tuple(label for label in left if label not in right),
+        tuple(label for label in right if label not in left), tuple(label for label in both if label not in out),
     )  # fmt: skip
 
 
@@ -265,27 +266,29 @@ def _pair(room: Room, a: Any, b: Any, left: Labels, right: Labels, out: Labels, 
     batch, rows, columns, summed = _groups(left, right, out)
     if len(summed) > 1:  # their order is free: of one operand's memory, so that it need not be copied
 
-        def copied(order: list[int]) -> int:
+        def copied(order: Labels) -> int:
             return _copied(a, left, (batch, rows, order)) + _copied(b, right, (batch, order, columns))
 
         summed = min(summed, _as_stored(a, left, summed), _as_stored(b, right, summed), key=copied)
     first, second = (
-        _arranged(a, left, (batch, rows, summed), shape),
-        _arranged(b, right, (batch, summed, columns), shape),
+        _arranged(a, _stacked(left, (batch, rows, summed), shape)),
+        _arranged(b, _stacked(right, (batch, summed, columns), shape)),
     )
     lengths = (*first.shape[:-1], second.shape[-1])
-    found = np.matmul(first, second, out=room.empty(lengths, np.result_type(first, second)))
-    order = [*batch, *rows, *columns]
-    found = found.reshape([shape[label] for label in order])
-    return found if order == list(out) else found.transpose([order.index(label) for label in out])
+    dtype = first.dtype if first.dtype is second.dtype else np.result_type(first, second)
+    found = np.matmul(first, second, out=room.empty(lengths, dtype))
+    extents, order = _unstacked(batch + rows + columns, out, shape)
+    if found.shape != extents:
+        found = found.reshape(extents)
+    return found if order is None else found.transpose(order)
 
 
-def _as_stored(array: Any, labels: Labels, group: list[int]) -> list[int]:
+def _as_stored(array: Any, labels: Labels, group: Labels) -> Labels:
     """Return a group of labels in the order in which their axes lie in memory."""
-    return sorted(group, key=lambda label: -abs(array.strides[labels.index(label)]))
+    return tuple(sorted(group, key=lambda label: -abs(array.strides[labels.index(label)])))
 
 
-def _copied(array: Any, labels: Labels, groups: tuple[list[int], ...]) -> int:
+def _copied(array: Any, labels: Labels, groups: tuple[Labels, ...]) -> int:
     """Return how many elements `_arranged` copies: none if the axes of each group lie in memory as one axis."""
     for group in groups:
         axes = [labels.index(label) for label in group if array.shape[labels.index(label)] != 1]
@@ -295,12 +298,30 @@ def _copied(array: Any, labels: Labels, groups: tuple[list[int], ...]) -> int:
     return 0
 
 
-def _arranged(array: Any, labels: Labels, groups: tuple[list[int], ...], shape: Shape) -> Any:
-    """Return a term as a stack of matrices for matmul: one axis for each group of labels, none for an empty stack."""
-    order = [labels.index(label) for group in groups for label in group]
-    if order != list(range(len(labels))):
-        array = array.transpose(order)
-    lengths = [prod(shape[label] for label in group) for group in groups]
-    if not groups[0]:
-        lengths = lengths[1:]
-    return array if array.shape == tuple(lengths) else array.reshape(lengths)
+class Arrangement(NamedTuple):
+    """How an array becomes another: the lengths of its axes, and their order; None: it is right."""
+
+    lengths: Shape
+    order: tuple[int, ...] | None
+
+
+@lru_cache(maxsize=1024)
+def _stacked(labels: Labels, groups: tuple[Labels, ...], shape: Shape) -> Arrangement:
+    """Return how a term becomes a stack of matrices: one axis for each group of labels, none for an empty stack."""
+    order = tuple(labels.index(label) for group in groups for label in group)
+    lengths = tuple(prod(shape[label] for label in group) for group in groups)
+    return Arrangement(lengths if groups[0] else lengths[1:], None if order == tuple(range(len(labels))) else order)
+
+
+@lru_cache(maxsize=1024)
+def _unstacked(found: Labels, out: Labels, shape: Shape) -> Arrangement:
+    """Return how the product of stacks, with the labels `found`, becomes that of the terms."""
+    order = tuple(found.index(label) for label in out)
+    return Arrangement(tuple(shape[label] for label in found), None if found == out else order)
+
+
+def _arranged(array: Any, how: Arrangement) -> Any:
+    """Return a term as a stack of matrices for matmul."""
+    if how.order is not None:
+        array = array.transpose(how.order)
+    return array if array.shape == how.lengths else array.reshape(how.lengths)
