@@ -66,10 +66,18 @@ def is_notebook() -> bool:
     return getattr(shell(), "kernel", None) is not None
 
 
-def display_png(data: bytes, text: str) -> None:
-    """Show a picture below the cell that runs, or `text` where no picture can be shown."""
-    shown = {"image/png": base64.b64encode(data).decode(), "text/plain": text}
-    sys.modules["IPython"].display.publish_display_data(shown)
+def publish(data: dict[str, Any], metadata: dict[str, Any], others: dict[str, Any]) -> None:
+    """Show a value below the cell that runs; data: by MIME type, of which the notebook takes the best it can show.
+
+    metadata : by MIME type.  others : `transient` and `update`, of displays that are replaced.
+    """
+    shown = {kind: base64.b64encode(each).decode() if isinstance(each, bytes) else each for kind, each in data.items()}
+    sys.modules["IPython"].display.publish_display_data(shown, metadata, **others)
+
+
+def clear(wait: bool) -> None:
+    """Remove what the cell that runs has shown; wait: when the next output replaces it."""
+    sys.modules["IPython"].display.clear_output(wait)
 
 
 def backend_of_figures() -> dict[str, str]:

@@ -13,7 +13,8 @@ from typing import Any
 from bsp.session.handles import Key
 from bsp.session.tracebacks import Told
 
-TEXT, ERROR_TEXT, LINE, FIGURE, ANSWER, ELEMENT = "text", "error text", "line", "figure", "answer", "element"
+TEXT, ERROR_TEXT, LINE, DISPLAY, CLEAR = "text", "error text", "line", "display", "clear"  # shown by the caller
+INPUT, ANSWER, ELEMENT = "input", "answer", "element"
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Request:
     cells: dict[str, str]  # names of the caller's cells by file, for messages
     dropped: list[Key]  # handles that the caller has lost
     keeps: bool  # whether arrays stay on the processes; else they are pickled, as every other value
+    displays: bool  # whether the caller runs in IPython, where `display` shows values
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,11 @@ class Channel:
                 return
             yield pickle.loads(data)
 
+    def ask(self) -> str:
+        """Return the next line of the caller's standard input; "" at its end."""
+        self.send(INPUT, None)
+        return self._connection.recv_bytes().decode("utf-8", "surrogatepass")
+
     def stream(self, kind: str) -> io.BufferedWriter:
         """Return a stream whose bytes appear in the caller's output."""
         return io.BufferedWriter(_CallStream(self, kind))
@@ -102,3 +109,22 @@ class _CallStream(io.RawIOBase):
     def write(self, data: Any) -> int:
         self._channel.send(self._kind, bytes(data))
         return len(data)
+
+
+class CallersInput(io.TextIOBase):
+    """The standard input of process 0: lines that the caller is asked for."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readline(self, size: int = -1, /) -> str:  # type: ignore[override]
+        """Return the next line, whole; "" at the end."""
+        return self._channel.ask()
+
+    def read(self, size: int | None = -1, /) -> str:
+        """Return all lines that are left."""
+        return "".join(iter(self.readline, ""))

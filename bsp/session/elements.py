@@ -133,6 +133,11 @@ class Elements:
                 with contextlib.suppress(OSError):  # a dead element: `hear` finds out
                     connection.send_bytes(data)
 
+    def answer(self, element: int, line: str) -> None:
+        """Send a line of standard input to an element that has asked for one."""
+        with self._in_use(), contextlib.suppress(OSError):  # as above
+            self._connections[element].send_bytes(line.encode("utf-8", "surrogatepass"))
+
     def waiting(self) -> bool:
         """Return whether a message has arrived, so that `hear` returns one at once."""
         if not self._heard:

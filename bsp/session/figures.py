@@ -5,13 +5,13 @@ Matplotlib imports it by its name, which the elements find in MPLBACKEND.
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 from matplotlib._pylab_helpers import Gcf
 from matplotlib.backend_bases import FigureManagerBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+from bsp.session.displays import drawn
 from bsp.session.serving import show_figure
 from bsp.world import process
 
@@ -38,9 +38,8 @@ def show(*_: Any, **__: Any) -> None:
     own = [each for each in managers if each.pid == process().pid]
     try:
         for manager in own:
-            figure, drawn = manager.canvas.figure, io.BytesIO()
-            figure.savefig(drawn, format="png", bbox_inches="tight")
-            show_figure(drawn.getvalue(), str(figure))
+            figure = manager.canvas.figure
+            show_figure(drawn(figure), str(figure))
     finally:
         for manager in own:
             Gcf.destroy(manager)

@@ -17,7 +17,7 @@ def load_ipython_extension(shell: Any) -> None:
     def bsp_cell(line: str, cell: str) -> Any:
         """Run the cell on all processes of a `bsp.Session`; show the value of the last expression, of process 0.
 
-        %%bsp            on the session that was made last
+        %%bsp            on the session that was made last, and is not closed
         %%bsp NAME       on the session that a variable holds
 
         The names that a cell sets live on for the next one.  `Session.put` and `Session.get` bring values there and

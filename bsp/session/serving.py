@@ -19,7 +19,19 @@ from bsp.cost.record.progress import RunProgress
 from bsp.engine.element import Element
 from bsp.engine.task import Task, status_of
 from bsp.engine.verdict import Verdict
-from bsp.session.channel import ANSWER, ERROR_TEXT, FIGURE, LINE, TEXT, CallOutcome, Channel, NotSent, Request
+from bsp.session import displays
+from bsp.session.channel import (
+    ANSWER,
+    DISPLAY,
+    ERROR_TEXT,
+    LINE,
+    TEXT,
+    CallersInput,
+    CallOutcome,
+    Channel,
+    NotSent,
+    Request,
+)
 from bsp.session.handles import Kept
 from bsp.session.tracebacks import told
 from bsp.transport.base import Transport
@@ -35,7 +47,8 @@ def serve(folder: str, settings: dict[str, Any], transport: Transport, machine: 
     """
     global _channel
     channel = _channel = Channel(folder, transport.index)
-    streams = sys.stdout, sys.stderr
+    streams = sys.stdin, sys.stdout, sys.stderr
+    sys.stdin = CallersInput(channel)
     sys.stdout = io.TextIOWrapper(channel.stream(TEXT), "utf-8", "replace", line_buffering=True)
     sys.stderr = io.TextIOWrapper(channel.stream(ERROR_TEXT), "utf-8", "backslashreplace", line_buffering=True)
     element = Element(
@@ -50,6 +63,8 @@ def serve(folder: str, settings: dict[str, Any], transport: Transport, machine: 
         for request in channel.requests():
             sys.path[:] = request.path
             source.cells.update(request.cells)
+            if request.displays:
+                displays.install(channel.send)
             element.go_on(_body(request, kept))
             with hosting(element):
                 verdict = element.run()
@@ -61,7 +76,7 @@ def serve(folder: str, settings: dict[str, Any], transport: Transport, machine: 
             if not verdict.in_step:
                 break
     finally:
-        sys.stdout, sys.stderr = streams
+        sys.stdin, sys.stdout, sys.stderr = streams
 
 
 class Remote:
@@ -117,7 +132,7 @@ def _body(request: Request, kept: dict[int, Kept]) -> Any:
 def show_figure(png: bytes, text: str) -> None:
     """Show a picture in the caller's notebook; `text` stands for it where no picture can be shown."""
     assert _channel is not None
-    _channel.send(FIGURE, (png, text))
+    _channel.send(DISPLAY, ({"image/png": png, "text/plain": text}, {}, {}))
 
 
 def _show_figures() -> None:

@@ -21,8 +21,19 @@ from bsp.cost.units import counted
 from bsp.engine.layout import check_numbers
 from bsp.errors import BspError, CannotMove, CannotSend, Forked, LaunchError, ProcessExited, SessionEnded
 from bsp.host import cores, find_mpiexec, no_mpi
-from bsp.notebook import cell_names, display_png, hide_ours
-from bsp.session.channel import ANSWER, ERROR_TEXT, FIGURE, LINE, TEXT, CallOutcome, NotSent, Request
+from bsp.notebook import cell_names, clear, hide_ours, publish, shell
+from bsp.session.channel import (
+    ANSWER,
+    CLEAR,
+    DISPLAY,
+    ERROR_TEXT,
+    INPUT,
+    LINE,
+    TEXT,
+    CallOutcome,
+    NotSent,
+    Request,
+)
 from bsp.session.elements import Elements
 from bsp.session.handles import Description, Handle, Handles, description
 from bsp.session.tracebacks import Told, rebuilt
@@ -39,6 +50,7 @@ class Session:
     nprocs : the number of processes; None: as many as elements, or one a core.
     elements : the number of operating-system processes that host them, at most nprocs; more than one are MPI ranks.
         None: as many as cores, or 1 where MPI is missing.
+        All are on this machine; `bsp.run` and `bsprun` reach other hosts.
     seed, schedule, blas_threads, machine : as for `bsp.run`.
     progress : whether to show a live line during calls: superstep, h, time elapsed and predicted.
 
@@ -74,6 +86,7 @@ class Session:
         self.superstep = 0
         self._calls = 0
         self._ended = ""  # why, if it has
+        self._closed = False  # by its user: one that has ended otherwise is missed
         self._lock = threading.Lock()
         self._progress = progress
         self._handles = Handles(self)
@@ -98,7 +111,7 @@ class Session:
             processes: the result has a handle in its place, and a process gets its own array for a handle in `args` or
             among the names that `main` uses.
         What processes print appears in the order of `bsprun`: that of process 0 at once, that of the others at the end
-        of their superstep, by pid.
+        of their superstep, by pid.  Process 0 reads the standard input of this interpreter, line by line.
         Raises the exception of the program, with a note that names the process and the superstep; SessionEnded;
         CannotSend for arguments and results that cannot be pickled; Forked in a child made by `os.fork`.
         """
@@ -140,7 +153,8 @@ class Session:
             self._lock.release()
 
     def _request(self, body: bytes, keeps: bool) -> Request:
-        return Request(self._calls, body, list(sys.path), cell_names(), self._handles.dropped(), keeps)
+        displays = shell() is not None
+        return Request(self._calls, body, list(sys.path), cell_names(), self._handles.dropped(), keeps, displays)
 
     def _answers(self, body: bytes, line: DisplayLine | None, keeps: bool) -> list[CallOutcome]:
         """Send a call to the elements; return their answers, by element, and show what processes print meanwhile."""
@@ -161,6 +175,9 @@ class Session:
                 element, kind, value = heard
                 if kind == ANSWER:
                     answers[element] = value
+                elif kind == INPUT:
+                    shown.flush()
+                    self._elements.answer(element, _line_of_input())
                 else:
                     shown.show(element, kind, value)
         except BaseException as error:
@@ -242,6 +259,7 @@ class Session:
 
     def close(self) -> None:
         """End the session; none of its processes is left.  No effect on a session that has ended."""
+        self._closed = True
         self._close("it was closed")
 
     def _close(self, why: str) -> None:
@@ -288,8 +306,8 @@ class OneCall(Session):
 
 
 def newest() -> Session | None:
-    """Return the session made last of those that have not ended."""
-    found = [session for reference in _newest if (session := reference()) is not None and not session._ended]
+    """Return the session made last of those that were not closed; it may have ended by an error."""
+    found = [session for reference in _newest if (session := reference()) is not None and not session._closed]
     _newest[:] = [weakref.ref(session) for session in found]
     return found[-1] if found else None
 
@@ -307,7 +325,7 @@ class _Output:
         self._decoders: defaultdict[tuple[int, str], Any] = defaultdict(lambda: _decoder("replace"))
 
     def show(self, element: int, kind: str, value: Any) -> None:
-        """Show a message of an element: text for standard output or error, a figure, or the line of progress."""
+        """Show a message of an element: text for standard output or error, a value, or the line of progress."""
         if kind == LINE:
             self.flush()
             if self._line is not None:
@@ -315,9 +333,9 @@ class _Output:
             return
         if self._line is not None:
             self._line.clear()
-        if kind == FIGURE:
+        if kind in (DISPLAY, CLEAR):
             self.flush()
-            display_png(*value)
+            publish(*value) if kind == DISPLAY else clear(value)
             return
         stream = {TEXT: sys.stdout, ERROR_TEXT: sys.stderr}[kind]
         if stream is not self._written:  # what is written first appears first
@@ -331,6 +349,14 @@ class _Output:
         if self._written is not None:
             self._written.flush()
             self._written = None
+
+
+def _line_of_input() -> str:
+    """Return a line of standard input, which a notebook asks for in a field below the cell; "" at its end."""
+    try:
+        return input() + "\n"
+    except Exception:  # noqa: BLE001 - EOFError, or one of a notebook that has nobody to ask
+        return ""
 
 
 def _sizes(nprocs: int | None, elements: int | None) -> tuple[int, int]:

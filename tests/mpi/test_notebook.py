@@ -69,6 +69,12 @@ CELLS = {
     "later": "def draw(proc):\n    from matplotlib import pyplot\n    if proc.pid == 1:\n"
     "        figure = pyplot.figure(figsize=(2, 1))\n    proc.sync()\n    if proc.pid == 1:\n"
     "        figure.set_size_inches(13, 1)\nwith bsp.Session(4, 2) as other:\n    other.run(draw)",
+    "display": "%%bsp\nclass Table:\n    def _repr_html_(self):\n        return f'<b>{proc.pid}</b>'\n"
+    "print('before', end=' ')\nif proc.pid in (0, 3):\n    display(Table())",
+    "display again": "%%bsp\nfrom IPython.display import HTML, display\nfrom matplotlib import pyplot\n"
+    "if proc.pid == 0:\n    place = display('one', display_id=True)\n    place.update(HTML('<i>two</i>'))\n"
+    "    drawn = pyplot.figure(figsize=(2, 1))\n    display(drawn)\n    pyplot.close(drawn)",
+    "no input": "%%bsp\ntry:\n    line = input('the line? ')\nexcept EOFError:\n    line = None\nline is None",
     "wrong figure": "%%bsp\nif proc.pid == 0:\n    pyplot.title('$\\\\wrong$')\nproc.pid",
     "error": "%%bsp\n\ndef inverse(k):\n    return 1 / k\n\ninverse(factor - 3)",
     "still there": "%%bsp\ninverse(2)",
@@ -88,6 +94,8 @@ CELLS = {
     "session progress": "with bsp.Session(2, 1, progress=True) as other:\n    other.run(lambda proc: proc.sync())",
     "disagree": "%%bsp\nif proc.pid == 3:\n    raise ValueError('three')\nproc.sync()",
     "ended": "s.run(total)",
+    "ended cell": "%%bsp\n1",
+    "closed": "s.close()",
     "none open": "%%bsp\n1",
     "no such": "%%bsp nothing\n1",
     "again": "s = bsp.Session(2, 2)\nprint(s._elements._folder)",
@@ -128,6 +136,19 @@ def test_the_figures_of_processes_appear_below_the_cell_once(notebook: dict[str,
 def test_a_figure_waits_for_the_end_of_its_own_process(notebook: dict[str, Any]) -> None:
     (shown,) = notebook["later"]
     assert "1300x100" in shown["data"]["text/plain"]
+
+
+def test_display_shows_values_below_the_cell(notebook: dict[str, Any]) -> None:
+    shown = [each["data"]["text/html"] if "data" in each else each["text"] for each in notebook["display"]]
+    assert shown.index("before ") < shown.index("<b>0</b>")  # of process 0, whose text is not held
+    assert sorted(each for each in shown if each.startswith("<b>")) == ["<b>0</b>", "<b>3</b>"]
+    replaced, drawn = notebook["display again"]
+    assert replaced["data"]["text/html"] == "<i>two</i>"
+    assert "image/png" in drawn["data"]
+
+
+def test_without_anybody_to_ask_input_is_at_its_end(notebook: dict[str, Any]) -> None:
+    assert result(notebook["no input"]) == "True"
 
 
 def test_a_figure_that_cannot_be_drawn_is_told_and_does_no_harm(notebook: dict[str, Any]) -> None:
@@ -197,6 +218,7 @@ def test_a_disagreement_ends_the_session_and_says_how_to_go_on(notebook: dict[st
     text = traceback_of(notebook["ended"])
     assert "SessionEnded: this session has ended: process 3 raised ValueError in superstep 3; start a new" in text
     assert shown_frames(text) == [(f"In[{1 + list(CELLS).index('ended')}]", "1")]
+    assert "SessionEnded: this session has ended: process 3 raised ValueError" in traceback_of(notebook["ended cell"])
     assert "%%bsp: no session is open; start one in a cell of its own" in traceback_of(notebook["none open"])
     assert "%%bsp: no session is in the variable 'nothing'" in traceback_of(notebook["no such"])
     assert result(notebook["last"]) == "False"

@@ -117,6 +117,26 @@ def test_text_goes_where_standard_output_is_now(session: bsp.Session, monkeypatc
     assert out.getvalue() == "from 0;from 1;from 2;from 3;"
 
 
+def test_process_0_reads_the_callers_standard_input(session: bsp.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("one \N{GREEK SMALL LETTER PI}\n\nthree\nfour"))
+
+    def main(proc: bsp.Process) -> Any:
+        first = [input(), input()] if proc.pid == 0 else []
+        return proc.broadcast(first), sys.stdin.read()
+
+    found = session.run(main)
+    assert [first for first, _ in found] == [["one \N{GREEK SMALL LETTER PI}", ""]] * 4
+    assert [rest for _, rest in found] == ["three\nfour\n", "", "", ""]
+
+    def nothing_left(proc: bsp.Process) -> str:
+        try:
+            return input()
+        except EOFError as end:
+            return str(end)
+
+    assert session.run(nothing_left) == ["EOF when reading a line"] * 4
+
+
 def test_lines_that_have_arrived_are_shown_together(
     session: bsp.Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
