@@ -55,6 +55,12 @@ def is_ours(filename: str) -> bool:
     return filename.startswith(_here) or filename.endswith(_OPERATORS)
 
 
+def file_of(frame: FrameType) -> str:
+    """Return the file of a frame's code; of an `__init__` that a dataclass of this package has, that of the class."""
+    file, module = frame.f_code.co_filename, frame.f_globals.get("__file__")
+    return module if file == "<string>" and module is not None and is_ours(module) else file
+
+
 def is_hidden(filename: str) -> bool:
     """Return whether tracebacks leave out a code object's file: it is this package's, or of Python's import system."""
     return is_ours(filename) or filename.startswith(_IMPORTS)
@@ -127,10 +133,12 @@ def here() -> SourceLine:
 def traceback_of(error: BaseException) -> str:
     """Return the traceback of an exception without the frames of this package and of imports, which obscure others."""
     told: traceback.TracebackException | None = traceback.TracebackException.from_exception(error)
-    text = told
+    text, of = told, error
     while told is not None:
-        kept = [f for f in told.stack if not is_hidden(f.filename)]
+        frames = traceback.walk_tb(of.__traceback__)
+        kept = [line for line, (frame, _) in zip(told.stack, frames, strict=True) if not is_hidden(file_of(frame))]
         told.stack = traceback.StackSummary.from_list(kept)
+        of = (of.__cause__ if told.__cause__ else of.__context__) or of
         told = told.__cause__ or told.__context__
     return "".join(text.format()) if text is not None else ""
 
@@ -146,7 +154,7 @@ def without_ours(error: BaseException, explained: bool) -> TracebackType | None:
     while found is not None:
         frames.append(found)
         found = found.tb_next
-    files = [each.tb_frame.f_code.co_filename for each in frames]
+    files = [file_of(each.tb_frame) for each in frames]
     of_program = (k for k, file in enumerate(files) if is_program(file) or not (explained or is_ours(file)))
     last = max(of_program, default=-1)
     if last < 0:

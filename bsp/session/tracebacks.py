@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from bsp.engine.reports import pickled
 from bsp.errors import ProcessFailed
-from bsp.source import is_hidden
+from bsp.source import file_of, is_hidden
 
 
 class FramePlace(NamedTuple):
@@ -61,7 +61,7 @@ class Told:
 def told(error: BaseException) -> Told:
     """Return an exception in the form in which it travels."""
     stack = tuple(
-        FramePlace(code.co_filename, line, code.co_name, code.co_firstlineno, linecache.getline(code.co_filename, line))
+        FramePlace(file_of(frame), line, code.co_name, code.co_firstlineno, linecache.getline(code.co_filename, line))
         for frame, line in traceback.walk_tb(error.__traceback__)
         for code in [frame.f_code]
     )
