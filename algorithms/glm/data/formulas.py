@@ -15,7 +15,7 @@ import builtins
 import importlib
 import re
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -262,9 +262,26 @@ def evaluated(spec: Any, frame: Any, text: str) -> Any:
     def evaluate() -> Any:
         with warnings.catch_warnings(), np.errstate(all="ignore"):  # `rows` finds what is no number
             warnings.simplefilter("error", mismatch)
-            return spec.get_model_matrix(frame)
+            try:
+                return spec.get_model_matrix(frame)
+            except mismatch:
+                for expr, level in _unseen(spec, frame, text):
+                    raise DataError(f"{expr} has {level}, which the model was not fitted to") from None
+                raise
 
     return _told(text, evaluate)
+
+
+def _unseen(spec: Any, frame: Any, text: str) -> Iterator[tuple[str, str]]:
+    """Yield the categorical parts of a specification that have levels in a frame which it has not seen, with one."""
+    formulaic = importlib.import_module("formulaic")
+    for expr, (kind, known) in spec.encoder_state.items():
+        if kind.value == "categorical":
+            own = evaluated(_specified(formulaic.Formula(f"0 + {{{expr}}}")), frame, text).model_spec
+            ((_, here),) = own.encoder_state.values()
+            new = [level for level in here["categories"] if level not in known["categories"]]
+            if new:
+                yield expr, str(new[0]).removesuffix(".0")
 
 
 def _told(text: str, work: Callable[[], Any]) -> Any:

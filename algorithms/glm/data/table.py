@@ -237,13 +237,20 @@ def _numbers(values: Any) -> np.ndarray | None:
         found: np.ndarray = values.to_numpy(dtype=np.float64, na_value=np.nan)
         return found
     if getattr(kind, "kind", "O") in "mM":
-        raise DataError(f"column {values.name!r} has {kind}, neither numbers nor texts")
+        as_number = (
+            ".dt.month, or the days since the first, (day - day.min()).dt.days" if kind.kind == "M" else ".dt.days"
+        )
+        raise DataError(
+            f"column {values.name!r} has {kind}, neither numbers nor texts: make a column of numbers of it, as "
+            f"{as_number}, leave it out, or make it categorical (astype('category'))"
+        )
     present = values.dropna()
     for each in present:
         if not isinstance(each, (str, bytes, Number, np.bool_)):
             raise DataError(
-                f"column {values.name!r} has {type(each).__name__} objects, neither numbers nor texts; turn it into "
-                "one of them, leave it out, or make it categorical (astype('category'))"
+                f"column {values.name!r} has {type(each).__name__} objects, neither numbers nor texts: turn it into "
+                "one of them (dates by pandas.to_datetime, and .dt.month of that), leave it out, or make it "
+                "categorical (astype('category'))"
             )
     if any(isinstance(each, str) for each in present) or str(kind) in ("str", "string"):
         return None
