@@ -47,7 +47,7 @@ def _of_score(
 ) -> Any:  # fmt: skip
     """Declare the cost of `score`: that of bringing and checking y and weights, and the sums over dealt rows."""
     X, y, sample_weight, offset = parted(X, y, sample_weight, offset)
-    found = model._linear(X, offset)
+    found = model._linear(X, offset, y, sample_weight)
     found.of_checked(y, sample_weight)
     for count in sums:
         costs.work(**for_predictors(len(found.eta)))
@@ -67,7 +67,7 @@ def _of_residuals(
 ) -> Any:  # fmt: skip
     """Declare the cost of `residuals`: that of bringing and checking y and weights."""
     X, y, sample_weight, offset = parted(X, y, sample_weight, offset)
-    found = model._linear(X, offset)
+    found = model._linear(X, offset, y, sample_weight)
     found.of_checked(y, sample_weight)
     costs.work(**for_predictors(len(found.eta)))
     return found.mapped(lambda eta: eta)
@@ -96,7 +96,8 @@ class Regression(Conventions):
     tol : of the gradient's largest component at the point that is returned, as a correlation of a column with the
         residuals, which no change of units alters.   max_iter : iterations.
     robust : standard errors from the sandwich covariance, which hold if the variance is not the family's; one product
-        of X with itself more.  True is "HC0"; of few rows it is too small: "HC1", "HC2", "HC3" correct for that.
+        of X with itself more.  True is "HC0"; of few rows it is too small: "HC1", "HC2", "HC3" correct for that,
+        as R's sandwich and statsmodels' OLS do; statsmodels' GLM gives HC0 for all of them.
         "cluster" allows for rows that vary together (`fit`: clusters).
 
     After `fit`, with k coefficients and d = k + 1 with an intercept, else k:
@@ -119,6 +120,12 @@ class Regression(Conventions):
                     f"{cls.__name__}({name}=...): that belongs to the data, not to the model: "
                     f"fit(glm.read_table(path, {name}={parameters[name]!r}), y='a column')"
                 )
+            if cls.__init__ is Regression.__init__:  # Python's own message names it, and not the class
+                known = cls._parameters()
+                for name in [each for each in parameters if each not in known]:
+                    raise TypeError(
+                        f"{cls.__name__}() got an unexpected keyword argument {name!r}; there are {', '.join(known)}"
+                    )
             return super().__new__(cls)
 
         def __init_subclass__(cls, **parameters: Any) -> None:
@@ -258,8 +265,11 @@ class Regression(Conventions):
 
     # ---------------------------------------------------------------------------- predicting
 
-    def _linear(self, X: Any, offset: Any) -> Applied:
-        """Return the linear predictor of X's rows; warn if the model was fitted with an offset, and there is none."""
+    def _linear(self, X: Any, offset: Any, *others: Any) -> Applied:
+        """Return the linear predictor of X's rows; warn if the model was fitted with an offset, and there is none.
+
+        others : what else is given for each row, perhaps as names of columns.
+        """
         self._check_fitted()
         if self._absorbs:
             raise ValueError("the model was fitted with absorbed effects, which are not known: there is no prediction")
@@ -268,7 +278,7 @@ class Regression(Conventions):
                 "the model was fitted with an offset, and none is given here: it counts as 0 (offset=...)", stacklevel=3
             )
         X, offset = parted(X, offset)
-        return applied(self, X, offset)
+        return applied(self, X, offset, *others)
 
     def predict(self, X: Rows, offset: Column | None = None) -> Any:
         """Return the mean of the response, (n,), dealt as X is; of a binomial model the probability of success.
@@ -304,7 +314,7 @@ class Regression(Conventions):
         Cost of a dealt X: W = 2nk²/p, H = 6p words, S = 2; and what brings weights to the rows.
         """
         X, sample_weight, offset = parted(X, sample_weight, offset)
-        found, family = self._linear(X, offset), self._family
+        found, family = self._linear(X, offset, sample_weight), self._family
         weights, spread = found.sound(sample_weight), self._spread(found.X, False) / self.solution_.dispersion
         return found.mapped(lambda eta: weights * family.information(eta) * spread)
 
@@ -353,7 +363,7 @@ class Regression(Conventions):
         what computes y and weights and brings them to the rows.
         """
         X, y, sample_weight, offset = parted(X, y, sample_weight, offset)
-        found = self._linear(X, offset)
+        found = self._linear(X, offset, y, sample_weight)
         family = self._family
 
         def deviance(eta: Any, y: Any, weights: Any) -> Any:
@@ -387,7 +397,7 @@ class Regression(Conventions):
         if kind not in KINDS:
             raise ValueError(f"kind={kind!r}: one of {', '.join(KINDS)}")
         X, y, sample_weight, offset = parted(X, y, sample_weight, offset)
-        found = self._linear(X, offset)
+        found = self._linear(X, offset, y, sample_weight)
         check = self._check_labels if self._labelled else self._check_possible
         mine, weights = found.checked(y, sample_weight, labels=self._labelled, check=check)
         if self._labelled:
@@ -476,5 +486,5 @@ class LogisticRegression(Regression):
     def score(self, X: Rows, y: Column, sample_weight: Column | None = None, offset: Column | None = None) -> float:
         """Return the share of labels that are right, by weight.  Raises DataError for labels of neither class."""
         X, y, sample_weight, offset = parted(X, y, sample_weight, offset)
-        found = self._linear(X, offset)
+        found = self._linear(X, offset, y, sample_weight)
         return found.accuracy(self._label, y, sample_weight, self._check_labels)

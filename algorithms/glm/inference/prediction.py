@@ -6,6 +6,7 @@ each process has its rows: predictions are arrays dealt like them, sums are take
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -31,6 +32,7 @@ from bsp.algorithms.glm.data.inputs import (
 )
 from bsp.algorithms.glm.data.table import Table, local_table
 from bsp.algorithms.glm.errors import DataError, agreed, no_column
+from bsp.arrays.files import Choose
 from bsp.arrays.procedures import Array, Axis, layout_of, made_of, world
 from bsp.values.payload import is_abstract
 
@@ -165,16 +167,34 @@ def whole_vector(value: Any, n: int, what: str) -> np.ndarray:
     return found
 
 
-def applied(model: Model, X: Any, offset: Any) -> Applied:
+def _needed(source: str, names: list[str]) -> Choose:
+    """Return a function that chooses columns of these names: others may be dates, or anything.
+
+    It raises DataError for a column that is not there.
+    """
+
+    def choose(every: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name not in every:
+                raise DataError(f"{source}: {no_column(name, every)}")
+        return tuple(name for name in every if name in names)
+
+    return choose
+
+
+def applied(model: Model, X: Any, offset: Any, *others: Any) -> Applied:
     """Return the linear predictor of X's rows, with the layout of the rows.  Collective unless X is whole.
 
+    others : what else is given for each row.  Of a file only the columns of the model and those named here are read.
     Cost: nothing of a whole X; of a dealt array one superstep; of a file or table that of reading it and one superstep,
     with an offset one more.   Raises DataError, the same on every process, for numbers that are not finite.
     """
     coding = model._coding
     table = bounds = None
     if isinstance(X, (Table, str)) or is_path(X):
-        data = opened(X)
+        roles = [each for each in (offset, *others) if isinstance(each, str)]
+        names = [*(column.name for column in coding.columns), *roles] if coding is not None else []
+        data = opened(X, _needed(os.path.basename(X), names) if names and is_path(X) else None)
         if isinstance(data, Table):
             if coding is None:
                 raise DataError("the model was fitted to an array; it takes no table")

@@ -31,7 +31,7 @@ MOST_CLASSES = 1000
 def _of_score(costs: Costs, model: MultinomialRegression, X: Any, y: Any, sample_weight: Any = None) -> Any:
     """Declare the cost of `score`: that of bringing and checking y and weights, and a sum over dealt rows."""
     X, y, sample_weight = parted(X, y, sample_weight)
-    found = model._linear(X)
+    found = model._linear(X, y, sample_weight)
     found.of_checked(y, sample_weight)
     costs.work(**for_predictors(found.eta.size))
     if found.dealt:
@@ -167,9 +167,9 @@ class MultinomialRegression(Conventions):
 
     # ---------------------------------------------------------------------------- predicting
 
-    def _linear(self, X: Any) -> Applied:
+    def _linear(self, X: Any, *others: Any) -> Applied:
         self._check_fitted()
-        return applied(self, X, None)
+        return applied(self, X, None, *others)
 
     def predict_proba(self, X: Rows) -> Any:
         """Return the probabilities of the classes of each row, (n, K) in the order of `classes_`, dealt as X is."""
@@ -196,7 +196,7 @@ class MultinomialRegression(Conventions):
         weights and brings them to the rows.
         """
         X, y, sample_weight = parted(X, y, sample_weight)
-        return self._linear(X).accuracy(self._label, y, sample_weight)
+        return self._linear(X, y, sample_weight).accuracy(self._label, y, sample_weight)
 
 
 def _named(label: Any) -> str:

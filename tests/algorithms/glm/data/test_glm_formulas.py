@@ -253,6 +253,19 @@ def test_a_formula_reads_its_columns_of_a_file_alone(run: Any, tmp_path: Path, n
             path = str(tmp_path / name)
             model = glm.PoissonRegression().fit(path, "visits ~ age", offset="weight")
             np.testing.assert_allclose(model.coef_, known.coef_, rtol=1e-9, atol=0)
+            other = {"offset": "weight", "sample_weight": "cost"}  # columns that the model does not have
+            np.testing.assert_allclose(
+                model.predict(path, "weight").compute(), known.predict(plain, "weight"), rtol=1e-9
+            )
+            assert model.score(path, "visits", **other) == pytest.approx(
+                known.score(plain, "visits", **other), rel=1e-9
+            )
+            for each in ("residuals", "leverage"):
+                given = ["visits"] if each == "residuals" else []
+                found = getattr(model, each)(path, *given, **other).compute()
+                np.testing.assert_allclose(found, getattr(known, each)(plain, *given, **other), rtol=1e-6)
+            with pytest.raises(glm.DataError, match=rf"{name}: there is no column 'wight'; did you mean 'weight'"):
+                model.predict(path, "wight")
             model = glm.PoissonRegression().fit(path, "visits ~ . - day - gap")
             assert model.deviance_ == pytest.approx(every.deviance_, rel=1e-9)
             with pytest.raises(glm.DataError, match="no column 'wight'; did you mean 'weight'"):
@@ -343,3 +356,34 @@ def test_a_run_without_values_takes_the_supersteps_of_the_run(tmp_path: Path, te
     lines = [line.split() for line in told.stdout.splitlines() if line.startswith("allgather")]
     ran = [each for each in json.loads(trace.read_text())["per_superstep"] if each["call"].startswith("allgather")]
     assert [len(lines), int(lines[0][2]), len(ran)] == [1, 6, 6]
+
+
+@pytest.mark.parametrize(
+    ("text", "new", "message"),
+    [
+        ("visits ~ C(grade) + C(smoker)", {"grade": 9}, r"C\(grade\) has 9, which the model was not fitted to"),
+        ("visits ~ C(grade):C(smoker)", {"smoker": 2}, r"C\(smoker\) has 2, which"),
+        (
+            "visits ~ C(age > 30) * C(round(age / 20), contr.sum)",
+            {"age": 99.0},
+            r"C\(round\(age / 20\).*\) has 5, which",
+        ),
+        ("visits ~ C(grade, levels=[1, 2, 3, 4])", {"grade": 9}, r"9"),
+        ("visits ~ region", {"region": "west"}, r"'region' has 'west', which the model was not fitted to"),
+    ],
+)
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_a_level_that_a_fit_has_not_seen_is_named(
+    run: Any, tmp_path: Path, text: str, new: dict[str, Any], message: str, nprocs: int
+) -> None:
+    frame = table().astype({"smoker": int})
+    later = pandas.concat([frame.head(7), frame.tail(1).assign(**new)])
+    later.to_csv(tmp_path / "later.csv", index=False)
+
+    def main(proc: bsp.Process) -> None:
+        model = glm.PoissonRegression().fit(frame, text)
+        for rows in (later, str(tmp_path / "later.csv")):
+            with pytest.raises(glm.DataError, match=message):
+                model.predict(rows)
+
+    run(main, nprocs=nprocs)

@@ -431,6 +431,10 @@ def test_what_belongs_to_the_data_is_refused_by_models_with_the_call_that_takes_
         glm.GLM("poisson", reference={"region": "south"})  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="unexpected keyword argument 'alhpa'"):
         glm.GLM(alhpa=1)  # type: ignore[call-arg]
+    with pytest.raises(
+        TypeError, match=r"^LogisticRegression\(\) got an unexpected keyword argument 'alhpa'; there are alp"
+    ):
+        glm.LogisticRegression(alhpa=1)  # type: ignore[call-arg]
     assert list(inspect.signature(glm.GLM).parameters)[:2] == ["family", "alpha"]
     assert next(iter(inspect.signature(glm.LogisticRegression).parameters)) == "alpha"
 
