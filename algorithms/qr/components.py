@@ -33,7 +33,8 @@ class PCA(NamedTuple):
 def pca(A: ArrayLike, k: int) -> PCA:
     """Return the k directions in which the rows of A vary most, and the rows along them.  Collective.
 
-    A : (m, n), rows are observations, m >= 2; real.  k : 1 to min(m, n).
+    A : (m, n), rows are observations, m >= 2; real.  k : 1 to min(m, n).  Of a sparse array pass its `todense()`: its
+        rows less their mean are dense.  `krylov.svds` leaves it sparse, and takes no mean.
     Small variances are exact too, relative to themselves: see `centred`.  Of each component the first entry at least
     half as large as the greatest is > 0.
     Cost: a sum of columns, (m/p)n² flops and a sum of n²/2 words, 22n³ flops, and 2(m/p)nk for the scores: A is read

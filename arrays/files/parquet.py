@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -65,7 +66,7 @@ def read_parquet(
     dtype : None: what the columns promote to; a column with missing values is read as floats, with NaN for them.
     names : return (array, list of the names of its columns).
     Each process reads the row groups that have rows of its blocks.  Values that are only in the names of folders, as in
-    "year=2026/", are not read.
+    "year=2026/", are read where `columns` names them.
     Cost: one superstep, in which all agree that they could read.  A file's metadata count its missing values; where
     they do not, integers are read as floats.
     Raises NoSuchFile, FileError, FormatError if a column has no numbers or one that is none of `dtype`'s integers,
@@ -76,11 +77,14 @@ def read_parquet(
 
     def work() -> Any:
         parquet = needed("pyarrow.parquet")
-        files = [parquet.ParquetFile(each) for each in _files_of(path)]
+        paths = _files_of(path)
+        files = [parquet.ParquetFile(each) for each in paths]
         try:
             every = files[0].schema_arrow.names
             wanted = [columns] if isinstance(columns, str) else list(every if columns is None else columns)
-            kinds = _kinds(files, wanted)
+            folders = [_folders_of(each, path, every, MISSING) for each in paths]
+            kinds = _kinds(files, [name for name in wanted if name not in folders[0]], folders[0])
+            kinds += [_kind_in_names(paths, folders, name) for name in wanted if name in folders[0]]
             kind = element_type(dtype) if dtype is not None else np.result_type(*kinds) if kinds else np.dtype(float)
             rows = sum(file.metadata.num_rows for file in files)
             one = isinstance(columns, str) or (columns is None and _is_vector(files))
@@ -88,7 +92,7 @@ def read_parquet(
             layout = layout_for(shape, grid, process_grid)
 
             def part(box: tuple[slice, ...]) -> np.ndarray:
-                found = _rows(files, wanted if one else wanted[box[1]], kind, box[0].start, box[0].stop)
+                found = _rows(files, folders, wanted if one else wanted[box[1]], kind, box[0].start, box[0].stop)
                 return found[:, 0] if one else found
 
             blocks = blocks_read(layout, kind, part)
@@ -181,15 +185,15 @@ def _is_vector(files: Sequence[Any]) -> bool:
     return all((file.schema_arrow.metadata or {}).get(_AXES) == b"1" for file in files)
 
 
-def _kinds(files: Sequence[Any], wanted: Sequence[str]) -> list[DType]:
-    """Return the dtypes of some columns, from the metadata of the files."""
+def _kinds(files: Sequence[Any], wanted: Sequence[str], others: Collection[str]) -> list[DType]:
+    """Return the dtypes of some columns, from the metadata of the files; others : columns beside theirs."""
     pyarrow = needed("pyarrow")
     found = []
     for file in files:
         schema = file.schema_arrow
         for name in wanted:
             if name not in schema.names:
-                raise ValueError(f"there is no column {name!r}; there are {', '.join(schema.names)}")
+                raise ValueError(f"there is no column {name!r}; there are {', '.join([*schema.names, *others])}")
             kind = schema.field(name).type
             if not (
                 pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) or pyarrow.types.is_boolean(kind)
@@ -228,20 +232,29 @@ def _groups(files: Sequence[Any], names: Sequence[str], low: int, high: int) -> 
             begin = end
 
 
-def _rows(files: Sequence[Any], names: Sequence[str], dtype: DType, low: int, high: int) -> np.ndarray:
-    """Return rows low to high of some columns: shape (high - low, len(names))."""
+def _rows(
+    files: Sequence[Any], folders: Sequence[Mapping[str, str | None]], names: Sequence[str], dtype: DType, low: int,
+    high: int,
+) -> np.ndarray:  # fmt: skip
+    """Return rows low to high of some columns: shape (high - low, len(names)).
+
+    folders : of each file, the columns that are in the names of its folders, and their values.
+    """
     found = np.empty((high - low, len(names)), dtype)
-    for _, first, part in _groups(files, names, low, high):
+    held = [name for name in names if name not in folders[0]] or files[0].schema_arrow.names[:1]  # one counts rows
+    for number, first, part in _groups(files, held, low, high):
         for k, name in enumerate(names):
-            found[first - low : first - low + len(part), k] = _cast(part.column(name), name, dtype)
+            values = _column(folders[number][name], 1, None) if name in folders[0] else part.column(name)
+            found[first - low : first - low + len(part), k] = _cast(values, name, dtype)
     return found
 
 
 def _cast(column: Any, name: str, dtype: DType) -> np.ndarray:
     """Return the values of a column in a dtype; ValueError if one, such as a null, is none of its integers."""
-    if column.null_count and dtype.kind in "biu":
+    given = column if isinstance(column, np.ndarray) else column.to_numpy()
+    gone = np.isnan(given).any() if isinstance(column, np.ndarray) else column.null_count
+    if gone and dtype.kind in "biu":
         raise ValueError(f"column {name!r}: a value is missing, and {dtype} has none for that; dtype=float gives NaN")
-    given = column.to_numpy()
     with np.errstate(invalid="ignore"):
         found: np.ndarray = given.astype(dtype, copy=False)
     if dtype.kind in "iu" and (wrong := np.flatnonzero(found != given)).size:
@@ -265,6 +278,14 @@ def _kind_of_folders(file: Path, folders: Mapping[str, str | None], name: str) -
         raise ValueError(f"column {name!r} is in the names of some folders, and {file} is in none of them")
     text = folders[name]
     return _NUMBERS if text is None or is_number(text.encode()) else _TEXTS
+
+
+def _kind_in_names(files: Sequence[Path], folders: Sequence[Mapping[str, str | None]], name: str) -> DType:
+    """Return the dtype of a column that is in the names of folders.  Raises ValueError if it has other than numbers."""
+    if any(_kind_of_folders(*each, name) == _TEXTS for each in zip(files, folders, strict=True)):
+        raise ValueError(f"column {name!r}, of the names of folders, has texts, no numbers")
+    whole = all(re.fullmatch(r"[+-]?\d{1,15}", each[name] or "") for each in folders)
+    return np.dtype(np.int64 if whole else np.float64)
 
 
 def _kind_in(path: Path, file: Any, name: str) -> str:

@@ -360,6 +360,33 @@ def test_a_folder_of_tables_is_replaced_with_the_marks_of_their_writers(tmp_path
     assert alike(lambda: ba.load(path), 3).tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("nprocs", [1, 3, 7])
+def test_columns_in_the_names_of_folders_are_read_where_they_are_named(tmp_path: Path, nprocs: int) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pandas.DataFrame(
+        {"x": np.arange(9), "year": [2024, 2025, 2026] * 3, "share": [2.0, 1.0, None] * 3, "town": list("abcabcabc")}
+    )
+    path = tmp_path / "sales"
+    frame.to_parquet(path, partition_cols=["year", "share", "town"], index=False)
+    known = frame.sort_values("year", kind="stable")
+
+    def read(*names: str, **options: Any) -> Any:
+        return alike(lambda: ba.read_parquet(path, list(names) or None, **options), nprocs)
+
+    assert alike(lambda: ba.read_parquet(path, "year"), nprocs).tolist() == known.year.tolist()
+    assert read("year").dtype == np.int64
+    np.testing.assert_array_equal(read("year", "x", "share"), known[["year", "x", "share"]].to_numpy())
+    assert read("x", "year", dtype=np.float32).dtype == np.float32
+    np.testing.assert_array_equal(read(), known[["x"]])
+    for wrong, why in (
+        (lambda: ba.read_parquet(path, ["x", "town"]), "column 'town', of the names of folders, has texts"),
+        (lambda: ba.read_parquet(path, ["share"], dtype=int), "column 'share': a value is missing"),
+        (lambda: ba.read_parquet(path, ["yaer"]), "no column 'yaer'; there are x, year, share, town"),
+    ):
+        assert why in told(FormatError, wrong, nprocs)
+
+
 @pytest.mark.parametrize("version", [2, 3])
 def test_a_zarr_group_is_not_replaced_by_an_array(tmp_path: Path, version: Any) -> None:
     zarr = import_module("zarr")
