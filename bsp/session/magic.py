@@ -58,8 +58,22 @@ def _check(shell: Any, cell: str, name: str) -> None:
     except SyntaxError as error:
         wrong = BspError(f"{type(error).__name__}: {error}")
         shown = shell.SyntaxTB.structured_traceback(type(error), error, [])
+        if _is_ipythons(shell, cell, name):
+            shown = [
+                *shown,
+                "A %%bsp cell is plain Python: magics (%), shell commands (!) and ? need cells of their own.",
+            ]
         wrong._render_traceback_ = lambda: shown  # type: ignore[method-assign]
         raise wrong from None
+
+
+def _is_ipythons(shell: Any, cell: str, name: str) -> bool:
+    """Return whether a cell that is not Python's would run in the notebook itself."""
+    try:
+        cells.compiled(shell.transform_cell(cell), name)
+    except SyntaxError:
+        return False
+    return True
 
 
 def _session(shell: Any, name: str) -> Session:

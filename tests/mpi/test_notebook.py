@@ -79,6 +79,7 @@ CELLS = {
     "error": "%%bsp\n\ndef inverse(k):\n    return 1 / k\n\ninverse(factor - 3)",
     "still there": "%%bsp\ninverse(2)",
     "syntax": "%%bsp\nz = (1 +",
+    "magic": "%%bsp\n%timeit y\n",
     "compiler": "%%bsp\nz = 1\nreturn 5",
     "function": "def halves(proc):\n    return ba.ones(3).reshape(2, 2)\n\ns.run(halves)",
     "place": "s.run(lambda proc: proc.coarray(1).put(proc.pid, [1.0, 2.0]))",
@@ -165,6 +166,11 @@ def test_an_error_of_a_cell_shows_the_lines_of_the_cell_only(notebook: dict[str,
     assert result(notebook["still there"]) == "0.5"
     assert "SyntaxError: '(' was never closed" in traceback_of(notebook["syntax"])
     assert "z = (1 +" in traceback_of(notebook["syntax"])
+    assert "A %%bsp cell is plain Python" not in traceback_of(notebook["syntax"])
+    text = traceback_of(notebook["magic"])
+    assert "%timeit y" in text and text.rstrip().endswith(
+        "A %%bsp cell is plain Python: magics (%), shell commands (!) and ? need cells of their own."
+    )
     text = traceback_of(notebook["compiler"])
     assert "SyntaxError: 'return' outside function" in text
     assert "magic.py" not in text
