@@ -123,6 +123,8 @@ def read_formula(text: str, table: Table, taken: Collection[str]) -> Formula:
         raise DataError(f"formula {text!r}: it has no response; write 'response ~ terms'")
     if not isinstance(terms, formulaic.SimpleFormula) or not isinstance(response, formulaic.SimpleFormula):
         raise DataError(f"formula {text!r}: it has several parts; effects are absorbed by absorb=, not by '|'")
+    if any(str(factor.expr).startswith("offset(") for term in terms for factor in term.factors):
+        raise DataError(f"formula {text!r}: an offset goes beside the formula, as a column: fit(..., offset='column')")
     left, right = (_columns(side, table) for side in (response, terms))
     return Formula(text, response, terms, left, right)
 

@@ -292,6 +292,7 @@ def test_a_model_without_an_intercept() -> None:
         ("visits ~ age +", "misplaced"),
         ("~ age", "no response"),
         ("visits ~ age | region", "absorb="),
+        ("visits ~ age + offset(log(income))", r"beside the formula, as a column: fit\(\.\.\., offset='column'\)"),
         ("visits + cost ~ age", "one number for each row"),
         ("center(cost) ~ age", "of that row alone"),
         ("visits ~ 0 + age", "fit_intercept=True"),
