@@ -137,6 +137,17 @@ def test_process_0_reads_the_callers_standard_input(session: bsp.Session, monkey
     assert session.run(nothing_left) == ["EOF when reading a line"] * 4
 
 
+def test_cells_go_to_the_newest_session_until_it_is_closed_though_it_has_ended() -> None:
+    with bsp.Session(1, 1) as older:
+        with bsp.Session(2, 1) as other:
+            assert sessions.newest() is other
+            with pytest.raises(ZeroDivisionError):
+                other.run(lambda proc: 1 / proc.pid)
+            assert sessions.newest() is other and "ended" in repr(other)  # its names are not those of the older one
+        assert sessions.newest() is older
+    assert sessions.newest() is not older
+
+
 def test_lines_that_have_arrived_are_shown_together(
     session: bsp.Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
