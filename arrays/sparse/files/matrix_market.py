@@ -53,7 +53,7 @@ def _market(file: BinaryIO) -> tuple[MarketHeader, int, bytes]:
         raise ValueError("this is no Matrix Market file: it does not begin with '%%MatrixMarket matrix'")
     if words[2] != "coordinate":
         raise ValueError(f"line 1: a matrix in the format {words[2]!r}; sparse arrays are in 'coordinate'")
-    for given, known in ((words[3], _FIELDS), (words[4], _SYMMETRIES)):
+    for given, known in ((words[3], (*_FIELDS, "double")), (words[4], _SYMMETRIES)):
         if given not in known:
             raise ValueError(f"line 1: {given!r} is none of {', '.join(known)}")
     while not (sizes := head[-1].split()) or sizes[0].startswith(b"%"):
@@ -64,7 +64,7 @@ def _market(file: BinaryIO) -> tuple[MarketHeader, int, bytes]:
         raise ValueError(f"line {len(head)}: three sizes, rows, columns and entries, not {head[-1][:40]!r}")
     if max(map(int, sizes)) > np.iinfo(np.int64).max:
         raise ValueError(f"line {len(head)}: sizes are at most {np.iinfo(np.int64).max}, not {head[-1][:60]!r}")
-    found = MarketHeader(words[3], words[4], *map(int, sizes))
+    found = MarketHeader("real" if words[3] == "double" else words[3], words[4], *map(int, sizes))
     if found.symmetry != "general" and found.rows != found.columns:
         raise ValueError(f"line {len(head)}: a {found.symmetry} matrix of {found.rows} rows, {found.columns} columns")
     return found, len(head), b"".join(head)
@@ -81,8 +81,9 @@ def read_mtx(path: PathLike, *, bounds: Sequence[int] | None = None) -> SparseAr
     """Read a Matrix Market file in coordinate format, also compressed (.gz, .bz2, .xz).  Collective.
 
     bounds : of the processes' rows, as in `from_coo`.
-    Matrices are real, integer, unsigned-integer (scipy's for uint64), complex, or patterns, whose entries become 1.0;
-    symmetric, skew-symmetric and Hermitian ones get the entries of the other triangle.  Duplicates are summed.
+    Matrices are real (also called double), integer, unsigned-integer (scipy's for uint64), complex, or patterns, whose
+    entries become 1.0; symmetric, skew-symmetric and Hermitian ones get the entries of the other triangle.  Duplicates
+    are summed.
     Cost: two supersteps to read and to agree on it, and those of `from_coo`; see `lines_of` for compressed text.
     Raises NoSuchFile, FileError, FormatError with the line; PlanTooLarge, before any entry is read, if the processes'
     shares of the entries do not fit in their memory.

@@ -99,6 +99,12 @@ def test_parts_of_complex_numbers_stay_apart(tmp_path: Path, nprocs: int) -> Non
     assert np.signbit(found[1].real)
 
 
+def test_double_is_another_word_for_real(tmp_path: Path) -> None:
+    path = tmp_path / "a.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate double symmetric\n2 2 2\n1 1 3.5\n2 1 -1e-3\n")
+    equal(read(lambda: sparse.read_mtx(path), 2), ss.csr_array(scipy.io.mmread(path)))
+
+
 SYMMETRIES = [
     ("symmetric", "real"), ("symmetric", "complex"), ("symmetric", "integer"), ("symmetric", "pattern"),
     ("skew-symmetric", "real"), ("skew-symmetric", "complex"), ("skew-symmetric", "integer"), ("hermitian", "complex"),
