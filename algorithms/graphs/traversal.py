@@ -83,7 +83,9 @@ def sssp(graph: Graph, source: int, delta: float | str = "auto") -> Array:
     graph.must_be_real("sssp")
     weights = graph.weights.astype(float, copy=False)
     wrong = np.isnan(weights) | (weights == -np.inf)
-    facts = world().private.allreduce(np.array([wrong.sum(), (weights < 0).sum(), abs(weights).sum()], float))
+    with np.errstate(over="ignore"):
+        total = abs(weights).sum()
+    facts = world().private.allreduce(np.array([wrong.sum(), (weights < 0).sum(), total], float))
     if facts[0]:
         raise GraphError(f"sssp: {facts[0]:.0f} of {graph.edges} lengths are NaN or -inf")
     # Python's number grows to infinity silently.
@@ -103,7 +105,7 @@ def sssp(graph: Graph, source: int, delta: float | str = "auto") -> Array:
         active = best < state.best
         active[begin] = True
         state.known[: graph.count] = best
-        brought = graph.carry(best, np.minimum, edge=np.add, active=active, known=state.known)
+        brought = graph.carry(best, np.minimum, edge=_longer, active=active, known=state.known)
         waiting = state.waiting & ~active
         low = min(brought.values.min(initial=np.inf), best[waiting].min(initial=np.inf))
         heard = graph.exchange(brought, least=[low], what=what)
@@ -116,6 +118,12 @@ def sssp(graph: Graph, source: int, delta: float | str = "auto") -> Array:
         if grows and heard.sent < max(_FEW, graph.size // _PART):
             state.width *= 2
     return graph.array(state.best)
+
+
+def _longer(distance: np.ndarray, length: np.ndarray) -> np.ndarray:
+    """Return distances with an edge more; inf, without a warning, where no number is as large: a path that is none."""
+    with np.errstate(over="ignore"):
+        return np.asarray(distance + length)
 
 
 class _OwnPaths:
@@ -163,13 +171,13 @@ def _with_negative_lengths(graph: Graph, here: np.ndarray, what: str) -> np.ndar
     rows, targets = graph.adjacency.pattern.row_of, graph.adjacency.pattern.indices
     state = bsp.State(best=np.where(here, 0.0, np.inf), parent=graph.values(-1, np.int64), active=here)
     for k in graph.rounds(graph.size + 1, state):
-        sent = graph.carry(state.best, np.minimum, edge=np.add, active=state.active)
+        sent = graph.carry(state.best, np.minimum, edge=_longer, active=state.active)
         heard = graph.exchange(sent, what=what)
         if not heard.sent:
             break
         better = heard.values < state.best
         brought = graph.at_targets(np.where(better, heard.values, np.nan))
-        by = state.active[rows] & (state.best[rows] + graph.weights == brought)
+        by = state.active[rows] & (_longer(state.best[rows], graph.weights) == brought)
         parents, _ = graph.deliver(targets[by].astype(np.int64), graph.own[rows[by]], np.minimum)
         state.parent = np.where(better, parents, state.parent)
         state.best, state.active = np.minimum(state.best, heard.values), better

@@ -150,6 +150,18 @@ def test_narrow_windows_reach_all_vertices_of_paths(nprocs: int, delta: float) -
         np.testing.assert_array_equal(distance, csgraph.dijkstra(W, indices=0))
 
 
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+@pytest.mark.parametrize("last", [1.0, -1.0])
+def test_lengths_beyond_all_numbers_are_no_paths(nprocs: int, last: float) -> None:
+    """People mark a road that is closed by the greatest float."""
+    most = np.finfo(float).max
+    W = ss.coo_array(([most, most, 5.0, most, last], ([0, 1, 0, 2, 2], [1, 2, 2, 3, 4])), shape=(5, 5)).tocsr()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = bsp.run(lambda proc: graphs.sssp(from_scipy(W), 0).compute(), nprocs=nprocs)[-1]
+    assert found.tolist() == [0, most, 5, most, 5 + last]  # most + 5 is rounded to most
+
+
 @pytest.mark.parametrize("nprocs", [2, 3])
 def test_the_window_of_a_long_path_grows_without_a_warning(nprocs: int) -> None:
     """It is doubled in each of more than 1024 rounds, to infinity."""
