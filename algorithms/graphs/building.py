@@ -116,13 +116,13 @@ def rmat(scale: int, edge_factor: int = 16, *, seed: int = 0, directed: bool = T
         raise ValueNeeded(f"rmat at {line()}: {_UNKNOWN}")
     ways = 1 if directed else 2
     must_fit(f"rmat({scale}, {edge_factor})", (_EDGE * ways * edge_factor / here.nprocs + _VERTEX) * n)
+    order = np.random.default_rng([seed, scale]).permutation(n)  # first: it fails at once where memory is far too small
     chunks = -(-n * edge_factor // _CHUNK)
     ends = [np.zeros((2, 0), np.int64)]
     for chunk in range(chunks * here.pid // here.nprocs, chunks * (here.pid + 1) // here.nprocs):
         count = min(_CHUNK, n * edge_factor - chunk * _CHUNK)
         ends.append(_edges(np.random.Generator(np.random.Philox(key=np.array([seed, chunk], np.uint64))), scale, count))
     u, v = np.concatenate(ends, axis=1)
-    order = np.random.default_rng([seed, scale]).permutation(n)
     u, v = order[u], order[v]
     kept = u != v
     u, v = u[kept], v[kept]

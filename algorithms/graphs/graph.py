@@ -185,6 +185,8 @@ class Graph:
 
     def rounds(self, times: int, state: bsp.State | None = None) -> Iterator[int]:
         """Iterate as `proc.rounds`: clones and checkpoints keep the loop running."""
+        if not (isinstance(times, (int, np.integer)) and times >= 0):
+            raise GraphError(f"rounds={times!r}: how many rounds there are at most, an integer from 0")
         return iter(world().proc.rounds(times, state))
 
     # -------------------------------------------------------------------------------- a round

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 import bsp
@@ -31,6 +33,8 @@ def pagerank(
     must_be_graph(graph, "pagerank")
     if not 0 <= damping <= 1:
         raise GraphError(f"pagerank(damping={damping}): a probability, from 0 to 1")
+    if not tol >= 0:
+        raise GraphError(f"pagerank(tol={tol}): a number from 0; of 0 all rounds are made")
     jump = graph.values(1.0 / max(graph.size, 1)) if personal is None else _normal(graph, personal)
     if weighted:
         _must_be_shares(graph)
@@ -67,6 +71,11 @@ def _must_be_shares(graph: Graph) -> None:
 
 def _normal(graph: Graph, personal: ArrayLike) -> np.ndarray:
     """Return the probabilities of a jump to the own vertices."""
+    if isinstance(personal, Mapping):
+        raise GraphError(
+            "pagerank: personal is a vector, a number for each vertex; of a dict d by the names of the vertices, "
+            "[d.get(name, 0) for name in names]"
+        )
     given = graph.values(personal, float)
     lowest, total = world().private.allreduce(np.array([given.min(initial=0.0) < 0, given.sum()], float))
     if lowest or not 0 < total < np.inf:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -442,6 +444,15 @@ def test_random_graphs_of_wrong_arguments_are_one_error(wrong: dict[str, Any]) -
         graphs.rmat(**{"scale": 3, **wrong})
 
 
+def test_a_random_graph_beyond_all_memory_is_refused_before_an_edge_is_drawn() -> None:
+    """Where no limit is set, too: scale 40 would draw edges for days."""
+    program = "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 36, 1 << 36))\n"
+    program += "from bsp import graphs; graphs.rmat(40)"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 1
+    assert "MemoryError: Unable to allocate 8.00 TiB" in ran.stderr
+
+
 @pytest.mark.parametrize("wrong", [[(0, 1)], None, {0: [1]}])
 def test_what_is_no_networkx_graph_is_refused(wrong: Any) -> None:
     with pytest.raises(graphs.GraphError, match=r"^from_networkx: \w+ is no networkx graph; from_edges takes lists"):
@@ -604,6 +615,26 @@ def test_pagerank_of_numbers_without_shares_is_refused(nprocs: int) -> None:
 
     with np.errstate(over="ignore"):
         bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_what_would_stop_pagerank_at_once_or_never_is_refused(nprocs: int) -> None:
+    def main(proc: bsp.Process) -> None:
+        graph = graphs.rmat(4, directed=False)
+        for rounds in (-1, 1.5, None):
+            for program in (graphs.pagerank, graphs.label_propagation):
+                with pytest.raises(graphs.GraphError, match=f"^rounds={rounds}: .* an integer from 0"):
+                    program(graph, rounds=rounds)  # type: ignore[arg-type]
+        for tol in (np.nan, -1e-9):
+            with pytest.raises(graphs.GraphError, match="a number from 0; of 0 all rounds are made"):
+                graphs.pagerank(graph, tol=tol)
+        with pytest.raises(
+            graphs.GraphError, match=r"a number for each vertex; .* \[d\.get\(name, 0\) for name in names\]"
+        ):
+            graphs.pagerank(graph, personal={0: 1.0})  # type: ignore[arg-type]
+        np.testing.assert_array_equal(graphs.pagerank(graph, rounds=np.int64(0)).compute(), np.full(16, 1 / 16))
+
+    bsp.run(main, nprocs=nprocs)
 
 
 def test_pagerank_is_a_superstep_a_round() -> None:
