@@ -11,6 +11,7 @@ import numpy as np
 
 from bsp.arrays.files.agreement import agreed, unchanged
 from bsp.arrays.files.lines.division import lines_of
+from bsp.arrays.files.lines.fields import Fields
 from bsp.arrays.files.lines.opening import BOM, Opening, opening_of
 from bsp.arrays.sparse.array import SparseArray
 from bsp.arrays.sparse.coo import CooArray
@@ -32,7 +33,7 @@ def read_edges(
     columns, weights : the columns of the rows, of the columns and of the values, by number or name; without weights
         each edge is a one.  Duplicates are summed.
     base : the number of the first row and column: 0 or 1.
-    shape : None: square, with as many rows as the largest index needs.
+    shape : None: square, with as many rows as the largest index needs; then text must have an edge or names.
     symmetric : add each edge that is not a loop in the other direction too; values are equal both ways.
     comments : what is between this text and the end of a line is not read; None: there are no comments.
     header : whether the first line has names; "auto": it does if none of its fields is a number.
@@ -94,7 +95,7 @@ class _ListReader(NamedTuple):
         found: list[Any] = []
 
         def work() -> tuple[tuple[int, ...], int]:
-            table, place, size = self._table()
+            table, place, size = self._table(shape is not None)
             limits = shape or [EXACT] * len(names)
             found.extend(indices_of(table, k, self.base, length, place, names[k]) for k, length in enumerate(limits))
             lengths = [int(each.max(initial=-1)) + 1 for each in found]
@@ -119,8 +120,11 @@ class _ListReader(NamedTuple):
             raise ValueError(f"{place(at)}: the value {given[at]:.15g} is none of {self.dtype}")
         return found
 
-    def _table(self) -> tuple[np.ndarray, Place, int]:
-        """Return the numbers of this process's lines or rows, a function that names the place of one, and the size."""
+    def _table(self, may_be_empty: bool) -> tuple[np.ndarray, Place, int]:
+        """Return the numbers of this process's lines or rows, a function that names the place of one, and the size.
+
+        may_be_empty : whether text without any line of data is a list of no entries, not a mistake.
+        """
         chosen = [*self.columns, *([] if self.values is None else [self.values])]
         if os.fspath(self.path).lower().endswith(".parquet"):
             return (*table_of_parquet(self.path, chosen), 0)
@@ -134,6 +138,9 @@ class _ListReader(NamedTuple):
             before = 0
             while (line := file.readline().removeprefix(BOM)) and not without(line, self.comments).strip():
                 before += 1
+            if not line and may_be_empty:
+                width = len(chosen)
+                return Opening(Fields(delimiter, width, tuple(range(width)), ("",) * width, exact), file.tell(), before)
             first = io.BytesIO(b"\n" * before + without(line, self.comments))
             opened = opening_of(first, delimiter, self.header, exact, chosen, before)
             return opened._replace(start=file.tell() - len(line) * (opened.lines == before))

@@ -373,6 +373,20 @@ def test_edges_are_read_from_tables(tmp_path: Path, nprocs: int) -> None:
 
 
 @pytest.mark.parametrize("nprocs", [1, 3])
+@pytest.mark.parametrize("text", ["", "\n\n", "# from to\n", "# from to", "from to\n"])
+@pytest.mark.parametrize("ending", [".txt", ".txt.gz"])
+def test_a_list_of_no_edges_is_an_empty_matrix_of_a_given_shape(
+    tmp_path: Path, text: str, ending: str, nprocs: int
+) -> None:
+    path = tmp_path / f"a{ending}"
+    path.write_bytes(gzip.compress(text.encode()) if ending.endswith("gz") else text.encode())
+    equal(read(lambda: sparse.load(path, shape=(3, 3)), nprocs), ss.csr_array((3, 3)))
+    equal(read(lambda: sparse.load(path, shape=(3, 4), weights=1), nprocs), ss.csr_array((3, 4)))
+    found = read(lambda: sparse.read_coordinates(path, (0, 1), shape=(3, 4)), nprocs)
+    assert (found.shape, found.nnz) == ((3, 4), 0)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
 def test_mistakes_in_edges_are_told_with_their_line(tmp_path: Path, nprocs: int) -> None:
     path = tmp_path / "a.txt"
     for text, options, message in [
