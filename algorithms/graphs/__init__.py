@@ -1,7 +1,7 @@
 """Graphs, and programs that think like a vertex, written for all vertices of a process at once.
 
     from bsp import graphs
-    graph = graphs.rmat(16)                            # or from_edges, from_networkx, Graph(sparse array)
+    graph = graphs.rmat(16)                            # or from_edges, from_networkx, Graph(sparse array), ...
     ranks = graphs.pagerank(graph)                     # an array of bsp.arrays
 
 `Graph.send` is a round: values go along edges, are combined where they arrive, and totals are summed in the same
@@ -14,6 +14,7 @@ from bsp.algorithms.graphs.cohesion import k_core, label_propagation, mis
 from bsp.algorithms.graphs.components import connected_components
 from bsp.algorithms.graphs.errors import GraphError, NegativeCycle
 from bsp.algorithms.graphs.graph import Graph, Heard
+from bsp.algorithms.graphs.naming import from_named_edges, read_named_edges
 from bsp.algorithms.graphs.pagerank import pagerank
 from bsp.algorithms.graphs.traversal import bfs, sssp
 from bsp.algorithms.graphs.trees import mst
@@ -21,7 +22,8 @@ from bsp.algorithms.graphs.triangles import triangles
 
 __all__ = [
     "Graph", "GraphError", "Heard", "NegativeCycle", "betweenness", "bfs", "connected_components", "from_edges",
-    "from_networkx", "k_core", "label_propagation", "mis", "mst", "pagerank", "rmat", "sssp", "triangles",
+    "from_named_edges", "from_networkx", "k_core", "label_propagation", "mis", "mst", "pagerank", "read_named_edges",
+    "rmat", "sssp", "triangles",
 ]  # fmt: skip
 
 

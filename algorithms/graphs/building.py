@@ -15,10 +15,7 @@ from bsp.errors import ValueNeeded
 from bsp.source import here as line
 
 _QUADRANTS = (0.57, 0.19, 0.19, 0.05)  # Graph500's
-_NUMBERED = (
-    "np.searchsorted(names, identifiers), of names = np.unique(np.concatenate(proc.allgather(identifiers))), numbers "
-    "them alike on all processes"
-)
+_NUMBERED = "from_named_edges numbers names, and integers of any size"
 _UNKNOWN = "what a graph costs follows from its edges, which a run without values does not have; leave --abstract out"
 _MOST = 1 << 48  # vertices: more have no place in any memory
 _CHUNK = 1 << 16  # edges that share a generator of random numbers
@@ -34,9 +31,7 @@ def from_edges(
     size : the number of vertices; by default one more than the largest number that an edge has.
     directed : if not, each edge goes both ways, with equal values.
     Raises GraphError if vertices are no integers, vectors differ in length, values are no real numbers, or there are
-        more than 2^48 vertices.  Names, and identifiers of 64 bits, are to be numbered first:
-        names = np.unique(np.concatenate(proc.allgather(np.append(source, target))))
-        graph = from_edges(np.searchsorted(names, source), np.searchsorted(names, target), weight, len(names))
+        more than 2^48 vertices.  `from_named_edges` takes names, and identifiers of 64 bits.
     Cost: that of `sparse.from_coo`, symmetric if not directed; a word for each vertex elsewhere that a process reaches,
         S = 2; and S = 1 without `size`.
     """

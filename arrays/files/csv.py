@@ -20,7 +20,7 @@ from bsp.arrays.files.columns import Columns, columns_of, line_of, numbers_of
 from bsp.arrays.files.format import Choose, register
 from bsp.arrays.files.lines.dialect import SAMPLE, Dialect, completed
 from bsp.arrays.files.lines.division import Open, TextLines, lines_of
-from bsp.arrays.files.lines.fields import MISSING, NOT_A_NUMBER, BadLine, Converters, Fields, converted, is_number
+from bsp.arrays.files.lines.fields import NOT_A_NUMBER, BadLine, Converters, Fields, converted, is_number
 from bsp.arrays.files.lines.opening import Chosen, Opening, opening_of, shortened
 from bsp.arrays.procedures.operands import in_layout
 from bsp.arrays.typing import DTypeLike, PathLike
@@ -214,7 +214,7 @@ def _all_named(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class TextRows:
-    """The rows of a text file that one process reads; its first line names the columns.
+    """The rows of a text file that one process reads; unless the dialect differs, its first line names the columns.
 
     choose : returns the names of the columns to read, given the names of all; one without is "Unnamed: 0" if it is the
         first, as pandas names it.
@@ -233,13 +233,17 @@ class TextRows:
         sample = file.read(SAMPLE)
         file.seek(0)
         dialect = completed(self._given, sample, self._usual)
-        opened = opening_of(file, dialect.delimiter, True, np.dtype(float), None, 0)
+        opened = opening_of(file, dialect.delimiter, dialect.header, np.dtype(float), None, 0)
         names = _all_named(opened.fields.names)
-        if len(names) > 1 and all(is_number(name.encode(), dialect.decimal or ".") for name in names):
+        if (
+            dialect.header
+            and len(names) > 1
+            and all(is_number(name.encode(), dialect.decimal or ".") for name in names)
+        ):
             raise ValueError("the first line has numbers, not the names of the columns")
         places = tuple(names.index(name) for name in self._choose(names))
         fields = opened.fields._replace(
-            columns=places, names=names, decimal=dialect.decimal or ".", missing=MISSING + dialect.missing
+            columns=places, names=names, decimal=dialect.decimal or ".", missing=dialect.missing
         )
         return opened._replace(fields=fields)
 

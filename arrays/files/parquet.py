@@ -34,7 +34,7 @@ from bsp.arrays.files.arrow import numbers_in
 from bsp.arrays.files.columns import CHUNK_ROWS, Codes, Columns
 from bsp.arrays.files.format import Choose, register
 from bsp.arrays.files.lines.dialect import Dialect
-from bsp.arrays.files.lines.fields import MISSING, is_number
+from bsp.arrays.files.lines.fields import is_number
 from bsp.arrays.procedures.operands import in_layout, slabs
 from bsp.arrays.typing import ArrayLike, DTypeLike, PathLike
 from bsp.values.payload import cuts_of
@@ -330,9 +330,9 @@ class ParquetRows:
 
     def __init__(self, path: PathLike, choose: Choose, dialect: Dialect | None = None) -> None:
         given = dialect or Dialect()
-        if given.delimiter is not None or given.decimal is not None:
-            raise ValueError("a Parquet file has no delimiter and no decimal mark: they are of text files")
-        self._missing = MISSING + given.missing
+        if given.delimiter is not None or given.decimal is not None or not given.header:
+            raise ValueError("a Parquet file has no delimiter and no decimal mark, and its columns have names")
+        self._missing = given.missing
         self._path, self._choose, self._first = path, choose, 0
         self.names: tuple[str, ...] = ()
 

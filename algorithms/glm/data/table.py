@@ -100,7 +100,7 @@ def read_table(
     kinds = list(dict.fromkeys(categorical))
     chosen = _Chosen(source, wanted, list(exclude), {*kinds, *(reference or {})})
     try:
-        dialect = Dialect(delimiter, decimal, tuple(each.strip() for each in na))
+        dialect = Dialect(delimiter, decimal, Dialect().missing + tuple(each.strip() for each in na))
         part = (table_of(path) or TextRows)(path, chosen.of, dialect)
     except ValueError as wrong:
         raise DataError(f"{source}: {wrong}") from None

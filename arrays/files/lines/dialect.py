@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from bsp.arrays.files.lines.fields import fields_of, is_blank
+from bsp.arrays.files.lines.fields import MISSING, fields_of, is_blank
 
 SAMPLE = 1 << 16  # bytes from the beginning of a file that are looked at
 _OTHERS = (",", ";", "\t", "|")  # separators, beside that of the file's ending
@@ -25,12 +25,14 @@ class Dialect(NamedTuple):
 
     delimiter : between fields, one character; None: found from the first lines.
     decimal : the decimal mark, "." or ","; None: found from the first lines.
-    missing : texts that mark a missing value, besides `bsp.arrays.files.lines.fields.MISSING`.
+    missing : texts that mark a missing value.
+    header : whether the first line has the names of the columns; else they are c0, c1, ...
     """
 
     delimiter: str | None = None
     decimal: str | None = None
-    missing: tuple[str, ...] = ()
+    missing: tuple[str, ...] = MISSING
+    header: bool = True
 
     def check(self) -> None:
         """Raise ValueError for a delimiter or decimal mark that cannot be."""

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from bsp.arrays.errors import FormatError
 from bsp.arrays.files.agreement import agreed, unchanged
 from bsp.arrays.files.lines.division import lines_of
 from bsp.arrays.files.lines.fields import Fields
@@ -18,6 +19,8 @@ from bsp.arrays.sparse.coo import CooArray
 from bsp.arrays.sparse.creation import from_coo
 from bsp.arrays.sparse.files.tables import EXACT, Place, check_fits, indices_of, table_of, table_of_parquet, without
 from bsp.arrays.typing import DTypeLike, PathLike
+
+_NAMES = "; where vertices have names, bsp.graphs.read_named_edges numbers them"
 
 
 def read_edges(
@@ -44,7 +47,12 @@ def read_edges(
     """
     call = f"read_edges({os.fspath(path)!r})"
     read = _ListReader(call, path, columns, weights, base, np.dtype(dtype), delimiter, comments, header)
-    (rows, others), values, most = read.result(shape, ("row", "column"))
+    try:
+        (rows, others), values, most = read.result(shape, ("row", "column"))
+    except FormatError as wrong:
+        if str(wrong).endswith(("is no integer", "is no number", "no numbers")):
+            raise FormatError(f"{wrong}{_NAMES}") from None
+        raise
     return from_coo(rows, others, values, shape or (max(most), max(most)), bounds=bounds, symmetric=symmetric)
 
 

@@ -393,7 +393,16 @@ def test_mistakes_in_edges_are_told_with_their_line(tmp_path: Path, nprocs: int)
         ("# x\n0 1\n1 -2\n", {}, "line 3: column -2 is none of 0 to"),
         ("0 1\n\n1 7 # y\n", {"shape": (5, 5)}, "line 3: column 7 is none of 0 to 4"),
         ("1 1\n# z\n0 1\n", {"base": 1}, "line 3: row 0 is none of 1 to"),
-        ("0 1\n2 x\n", {"header": False}, "line 2: column 2 ('c1'): 'x' is no integer"),
+        (
+            "0 1\n2 x\n",
+            {"header": False},
+            "line 2: column 2 ('c1'): 'x' is no integer; where vertices have names, bsp.g",
+        ),
+        (
+            "a b\nx y\n",
+            {},
+            "line 2: column 1 ('a'): 'x' is no integer; where vertices have names, bsp.graphs.read_named_",
+        ),
         ("0 1 2\n# 5\n0 1\n", {"weights": 2}, "line 3: it has 2 fields, the first line has 3"),
         ("0 1\n", {"weights": 2}, "there is no column 2; there are 2"),
         ("# only\n", {}, "it has no data: 1 line"),
