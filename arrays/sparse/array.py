@@ -7,7 +7,7 @@ arithmetic.  What makes a new pattern (A + B, A @ B, A[rows]) is computed at onc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -294,6 +294,31 @@ class SparseArray(SparseBase):
     def trace(self, offset: int = 0) -> Array:
         """Return the sum of a diagonal.  Lazy."""
         return self.diagonal(offset).sum()
+
+    def argmax(self, axis: int | None = None, out: None = None) -> Array:
+        """Return the position of the largest element, zeros included, of all in C order, or along an axis.  Collective.
+
+        Of several it is the first; NaN is larger than all.  Computed at once; the result along an axis is dense.
+        Raises ValueError if there are no elements.
+        Cost: that of `tocsr` to have on one process what is compared; of all elements 2p words, S = 1.
+        """
+        from bsp.arrays.sparse.extremes import position
+
+        return position(self, self._reduced(axis, out), np.maximum)
+
+    def argmin(self, axis: int | None = None, out: None = None) -> Array:
+        """Return the position of the smallest element, zeros included: see `argmax`.  Collective."""
+        from bsp.arrays.sparse.extremes import position
+
+        return position(self, self._reduced(axis, out), np.minimum)
+
+    def reshape(self, *shape: int | Sequence[int]) -> SparseArray | CooArray:
+        """Return the entries in another shape, in C order; one length may be -1.  Collective.
+
+        Two lengths give a matrix stored by rows, others a `CooArray`.  Cost: as `as_coo`, and `CooArray.tocsr`.
+        """
+        found = self.tocoo().reshape(*shape)
+        return found.tocsr() if found.ndim == 2 else found
 
     # ------------------------------------------------------------------------------ indexing
 

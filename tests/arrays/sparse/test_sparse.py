@@ -76,6 +76,52 @@ def test_operators_and_reductions_are_scipys(case: tuple[int, int, int, float], 
     bsp.run(main, nprocs=nprocs)
 
 
+@given(st.data())
+@examples(60)
+def test_positions_of_extremes_are_numpys(data: st.DataObject) -> None:
+    nprocs, kind = data.draw(st.integers(1, 5)), data.draw(st.sampled_from([float, np.int8, np.uint16, bool, complex]))
+    shape = data.draw(st.tuples(st.integers(1, 6), st.integers(1, 6)))
+    values = {
+        "f": [0.0, -0.0, 1.0, -1.0, np.nan, -np.inf], "i": [0, 1, -1, -128], "u": [0, 1, 9], "b": [0, 1],
+        "c": [0, 1, 1j, -1, 1 - 1j],
+    }[np.dtype(kind).kind]  # fmt: skip
+    drawn = data.draw(st.lists(st.sampled_from(values), min_size=shape[0] * shape[1], max_size=shape[0] * shape[1]))
+    there = data.draw(st.lists(st.booleans(), min_size=len(drawn), max_size=len(drawn)))
+    i, j = np.nonzero(np.array(there).reshape(shape))
+    W = ss.csr_array((np.array(drawn, kind).reshape(shape)[i, j], (i, j)), shape=shape)  # has stored zeros
+    D = W.toarray()
+
+    def main(proc: bsp.Process) -> None:
+        A = sparse.from_scipy(W)
+        for name in ("argmax", "argmin"):
+            for axis in (None, 0, 1, -1):
+                same(getattr(A, name)(axis), getattr(D, name)(axis))
+                same(getattr(np, name)(A.T, axis=axis), getattr(D.T, name)(axis))
+
+    bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_matrices_take_other_shapes(nprocs: int) -> None:
+    W = matrix(3, 6, 8, 0.3)
+    D = W.toarray()
+
+    def main(proc: bsp.Process) -> None:
+        A = sparse.from_scipy(W)
+        for shape in ((4, 12), (48, 1), (-1, 3), (2, 3, 8), (48,)):
+            same(A.reshape(*shape), D.reshape(shape))
+            same(A.T.reshape(shape), D.T.reshape(shape))
+        assert A.reshape(4, 12).format == "csr"
+        with pytest.raises(ba.ArrayError, match="reshape"):
+            A.reshape(5, 5)
+        for axis in (None, 0):
+            with pytest.raises(ValueError, match="no elements"):
+                sparse.from_scipy(ss.csr_array((0, 3))).argmax(axis)
+        same(sparse.from_scipy(ss.csr_array((0, 3))).argmin(1), np.zeros(0, np.int64))
+
+    bsp.run(main, nprocs=nprocs)
+
+
 KEYS: list[Any] = [
     slice(2, 20), (slice(None), slice(1, 25)), slice(None, None, -1), (slice(None, None, 3), slice(4, None, 2)), 3,
     (slice(None), 4), np.array([5, 0, 5, 2]), (slice(None), np.array([1, -1, 7])), np.arange(30) % 3 == 0,
