@@ -70,7 +70,7 @@ def bicgstab(
             unit, bicgstab, matrix, right, x0, rtol=rtol, atol=atol * float(unit), maxiter=maxiter, M=apply,
             callback=in_unit(callback, unit),
         )  # fmt: skip
-    limit = limit_of(max(rtol * norm_of(*reals(bb)), atol), maxiter, "bicgstab")
+    limit = limit_of(max(rtol * norm_of(*reals(bb)), atol), maxiter, "bicgstab", rtol, atol)
     (rr,) = reals(first)
     state = bsp.State(x=x, r=r, done=0, info=0 if norm_of(rr) <= limit else -1, replaced=np.inf)
     _begin(state, rr)

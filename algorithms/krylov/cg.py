@@ -94,7 +94,7 @@ def cg(
             unit, cg, matrix, right, x0, rtol=rtol, atol=atol * float(unit), maxiter=maxiter, M=apply,
             callback=in_unit(callback, unit), variant=variant,
         )  # fmt: skip
-    limit = limit_of(max(rtol * norm_of(*reals(bb)), atol), maxiter, "cg")
+    limit = limit_of(max(rtol * norm_of(*reals(bb)), atol), maxiter, "cg", rtol, atol)
     state.fresh = norm_of(state.rr)  # the norm when r was computed from x last
     state.good = state.fresh <= limit
     fallen = _FRESH * float(np.sqrt(np.finfo(x.dtype).eps))

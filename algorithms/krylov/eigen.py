@@ -101,7 +101,7 @@ def eigsh(
         raise ValueError("eigsh: v0 has NaN or infinity")
     if not state.norm:
         raise ArrayError("eigsh: v0 is zero")
-    limit = limit_of(0.0, maxiter, "eigsh")
+    limit = limit_of(0.0, maxiter, "eigsh", tol)
     for _ in world().proc.rounds(10 * n if maxiter is None else int(maxiter), state):
         basis, small = _grown(matrix, count, state, rng)
         if not np.isfinite(small).all():

@@ -80,7 +80,7 @@ def gmres(
             callback_type=callback_type,
         )  # fmt: skip
     norm, bnorm = norm_of(rr), norm_of(bb)
-    limit = limit_of(max(rtol * bnorm, atol), maxiter, "gmres")
+    limit = limit_of(max(rtol * bnorm, atol), maxiter, "gmres", rtol, atol)
     state = bsp.State(x=x, r=r, norm=norm, done=0)
     for _ in world().proc.rounds(0 if norm <= limit or not np.isfinite(norm) else cycles, state):
         basis = empty_basis(state.r, count)

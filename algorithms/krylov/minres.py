@@ -76,7 +76,7 @@ def minres(
             unit, minres, matrix, right, x0, rtol=rtol, shift=shift, maxiter=maxiter, M=apply,
             callback=in_unit(callback, unit),
         )  # fmt: skip
-    limit = limit_of(rtol * norm_of(*reals(bb)), maxiter, "minres")
+    limit = limit_of(rtol * norm_of(*reals(bb)), maxiter, "minres", rtol)
     state.good = state.phi <= limit
     for _ in world().proc.rounds(0 if state.good or not np.isfinite(state.phi) else steps, state):
         if state.last is None:

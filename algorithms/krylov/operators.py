@@ -175,11 +175,16 @@ def reals(*sums: Array) -> list[float]:
     return [each.real for each in numbers(*sums)]
 
 
-def limit_of(limit: float, maxiter: int | None, name: str) -> float:
+def limit_of(limit: float, maxiter: int | None, name: str, *tolerances: float) -> float:
     """Return a limit of norms; in a run without values one that no norm reaches, so that `maxiter` rounds are priced.
 
-    Raises ValueError if `maxiter` is not given there, or if the limit is negative.
+    tolerances : what the limit was made of.  It may be NaN for want of a norm, they may not.
+    Raises ValueError if `maxiter` is not given there, if it or the limit is negative, or if a tolerance is NaN.
     """
+    if any(np.isnan(each) for each in tolerances):
+        raise ValueError(f"{name}: a tolerance is NaN, which nothing is within; 0 goes on as long as it helps")
+    if maxiter is not None and maxiter < 0:
+        raise ValueError(f"{name}: maxiter={maxiter}: iterations at most, from 0")
     if limit < 0:
         raise ValueError(f"{name}: a limit of norms, rtol or atol, is negative; 0 goes on as long as it helps")
     if not world().abstract:

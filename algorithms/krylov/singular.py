@@ -67,7 +67,7 @@ def svds(
     if not 0 < k <= min(m, n):
         raise ArrayError(f"svds: {k} singular values of a matrix of shape {matrix.shape}")
     count = min(m, n, max(k, k + 10 if ncv is None else int(ncv)))
-    limit = limit_of(tol, maxiter, "svds")
+    limit = limit_of(tol, maxiter, "svds", tol)
     rounds = 1000 if maxiter is None else int(maxiter)
     back = adjoint(matrix)
     columns = _orthonormal(matrix @ ba.random.default_rng(rng).standard_normal((n, count)))[0]

@@ -274,6 +274,8 @@ def test_operators_are_sparse_or_dense_or_functions(nprocs: int) -> None:
 
 @pytest.mark.parametrize("nprocs", [1, 3])
 def test_mistakes_are_told(nprocs: int) -> None:
+    every: list[Any] = [krylov.cg, krylov.minres, krylov.gmres, krylov.bicgstab]
+
     def main(proc: bsp.Process) -> None:
         A = sparse.eye(5)
         for wrong, text in [
@@ -283,6 +285,11 @@ def test_mistakes_are_told(nprocs: int) -> None:
             (lambda: krylov.cg(np.ones(5), np.ones(5)), "no matrix"),
             (lambda: krylov.cg(A, np.ones(5), x0=np.ones(6)), r"x0 of shape \(6,\)"),
             (lambda: krylov.cg(A, np.ones(5), variant="fast"), "one of auto, standard, classic, pipelined"),
+            *((lambda f=f: f(A, np.ones(5), rtol=np.nan), f"{f.__name__}: a tolerance is NaN") for f in every),
+            *((lambda f=f: f(A, np.ones(5), maxiter=-1), rf"{f.__name__}: maxiter=-1: .* from 0") for f in every),
+            (lambda: krylov.cg(A, np.ones(5), atol=np.nan), "cg: a tolerance is NaN"),
+            (lambda: krylov.eigsh(A, 2, tol=np.nan), "eigsh: a tolerance is NaN"),
+            (lambda: krylov.svds(A, 2, tol=np.nan), "svds: a tolerance is NaN"),
             (lambda: krylov.minres(A, np.ones(5), rtol=-1.0), "minres: a limit of norms, rtol or atol, is negative"),
             (lambda: krylov.gmres(A, np.ones(5), restart=0), r"gmres\(restart=0\): a cycle has 1 vector or more"),
             (lambda: krylov.gmres(A, np.ones(5), restart=-1), r"gmres\(restart=-1\): a cycle has 1 vector or more"),
