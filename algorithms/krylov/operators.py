@@ -184,7 +184,7 @@ def limit_of(limit: float, maxiter: int | None, name: str, *tolerances: float) -
     if any(np.isnan(each) for each in tolerances):
         raise ValueError(f"{name}: a tolerance is NaN, which nothing is within; 0 goes on as long as it helps")
     if maxiter is not None and maxiter < 0:
-        raise ValueError(f"{name}: maxiter={maxiter}: iterations at most, from 0")
+        raise ValueError(f"{name}: {maxiter} iterations at most: a number from 0")
     if limit < 0:
         raise ValueError(f"{name}: a limit of norms, rtol or atol, is negative; 0 goes on as long as it helps")
     if not world().abstract:

@@ -286,7 +286,10 @@ def test_mistakes_are_told(nprocs: int) -> None:
             (lambda: krylov.cg(A, np.ones(5), x0=np.ones(6)), r"x0 of shape \(6,\)"),
             (lambda: krylov.cg(A, np.ones(5), variant="fast"), "one of auto, standard, classic, pipelined"),
             *((lambda f=f: f(A, np.ones(5), rtol=np.nan), f"{f.__name__}: a tolerance is NaN") for f in every),
-            *((lambda f=f: f(A, np.ones(5), maxiter=-1), rf"{f.__name__}: maxiter=-1: .* from 0") for f in every),
+            *(
+                (lambda f=f: f(A, np.ones(5), maxiter=-1), f"{f.__name__}: -1 iterations at most: a number from 0")
+                for f in every
+            ),
             (lambda: krylov.cg(A, np.ones(5), atol=np.nan), "cg: a tolerance is NaN"),
             (lambda: krylov.eigsh(A, 2, tol=np.nan), "eigsh: a tolerance is NaN"),
             (lambda: krylov.svds(A, 2, tol=np.nan), "svds: a tolerance is NaN"),
