@@ -28,10 +28,13 @@ def from_named_edges(
     Cost: H = the distinct names of each process, of which every process gets and keeps all; S = 1; that of
         `from_edges`.
     """
+    ends = [np.asarray(each) for each in (source, target)]
+    if any(each.ndim > 1 for each in ends):
+        raise GraphError("from_named_edges: source and target are vectors of names, one of an edge's ends each")
     places: dict[Any, int] = {}
     u, v = (
-        np.array([places.setdefault(name, len(places)) for name in np.asarray(each).reshape(-1).tolist()], np.int64)
-        for each in (source, target)
+        np.array([places.setdefault(name, len(places)) for name in each.reshape(-1).tolist()], np.int64)
+        for each in ends
     )
     names, numbers = _numbered("from_named_edges", list(places))
     return from_edges(numbers[u], numbers[v], weight, len(names), directed=directed), names
@@ -46,7 +49,8 @@ def read_named_edges(
     path : a file of text, also compressed (.gz, .bz2, .xz), or of Parquet, or a folder of them.
     columns, weights : the columns of the ends and the values of the edges; without weights each edge is a one.  They
         are names; with header=False, which is for text whose first line is an edge, they are numbers from 0.
-    delimiter : one character; None: what separates the fields of the first lines, a comma where several do.
+    delimiter : one character; None: what separates the fields of the first lines, a comma where several do.  Text has
+        no comments, and runs of blanks are several delimiters.
     directed : as of `from_edges`.
     A name is the text of its field, without blanks around it.  Vertex k has the k-th name; bisect.bisect_left(names,
     name) is the number of one.  The graph does not depend on p.
@@ -55,9 +59,15 @@ def read_named_edges(
     """
     call = f"read_named_edges({os.fspath(path)!r})"
     chosen = [*columns, *([] if weights is None else [weights])]
-    if len({*chosen}) < len(chosen) or not all(isinstance(each, str if header else int) for each in chosen):
+    if (
+        len(columns) != 2
+        or len({*chosen}) < len(chosen)
+        or not all(isinstance(each, str if header else int) for each in chosen)
+    ):
         given = f"columns={columns!r}, weights={weights!r}"
-        raise GraphError(f"{call}: {given}: different columns by name; by number with header=False")
+        raise GraphError(
+            f"{call}: {given}: two columns of ends, and others of values, by name; by number with header=False"
+        )
     wanted = tuple(str(each) if header else f"c{each}" for each in chosen)
 
     def choose(there: tuple[str, ...]) -> tuple[str, ...]:

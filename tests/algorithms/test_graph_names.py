@@ -159,9 +159,19 @@ def test_mistakes_in_lists_of_names_are_told_to_all(tmp_path: Path, nprocs: int)
         bsp.run(main, nprocs=nprocs)
 
     def others(proc: bsp.Process) -> None:
-        for columns, header in ((("a", "a"), True), ((0, 1), True), (("a", "b"), False), ((0, "b"), True)):
-            with pytest.raises(graphs.GraphError, match="different columns by name; by number with header=False"):
+        for columns, header in (
+            (("a", "a"), True),
+            ((0, 1), True),
+            (("a", "b"), False),
+            ((0, "b"), True),
+            (("a", "b", "c"), True),
+        ):
+            with pytest.raises(
+                graphs.GraphError, match=r"two columns of ends, .* by name; by number with header=False"
+            ):
                 graphs.read_named_edges(path, columns, header=header)
+        with pytest.raises(graphs.GraphError, match="source and target are vectors of names"):
+            graphs.from_named_edges([("a", "b")], [("c", "d")])  # type: ignore[arg-type]
         with pytest.raises(FileError, match="No such file"):
             graphs.read_named_edges(tmp_path / "none.csv", ("a", "b"))
 
