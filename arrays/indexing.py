@@ -8,12 +8,14 @@ because the size of the result depends on values.
 from __future__ import annotations
 
 import datetime
+import sys
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from bsp.arrays import build, writing
+from bsp.arrays.execution.world import world
 from bsp.arrays.expressions import layout as layouts
 from bsp.arrays.expressions.element_types import KINDS
 from bsp.arrays.expressions.graph import (
@@ -31,6 +33,7 @@ from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.kernels import elementwise as ew
 from bsp.arrays.views import assign, own, shows, store, view
 from bsp.errors import ShapeError
+from bsp.source import is_ours
 from bsp.values.payload import is_abstract
 
 if TYPE_CHECKING:
@@ -136,16 +139,37 @@ def get(array: Array, key: Any) -> Array:
 
         return selecting.get(array, parts)
     found = basic(node.kind.shape, parts)
+    single = not found.shape and not any(each is Ellipsis for each in parts)
+    if single and world().as_numpy and not is_ours(sys._getframe(2).f_code.co_filename):  # the script's own index
+        number = _number(array, found.access)
+        if number is not None:
+            return number
     shown = build.viewed(node, found.shape, found.access)
     from bsp.arrays.array import wrap
 
-    if not found.shape and not any(each is Ellipsis for each in parts):
+    if single:
         return wrap(shown)  # a number, as in NumPy
     copied = any(isinstance(each, np.ndarray) for each in parts)  # arrays without axes: to NumPy an advanced index
     result = wrap(shown) if copied else view(array, shown)
     if not found.shape:
         own(result)
     return result
+
+
+def _number(array: Array, access: tuple[Access, ...]) -> Any:
+    """Return an element of a small array as NumPy's number, if every process has it; else None.
+
+    Scripts for NumPy take elements one by one, and each process has its numbers at once.  Computes the array.
+    """
+    if array._node.kind.size > layouts.REPLICATED_SIZE:
+        return None
+    if writing.source(array._node) is None:
+        array.persist()
+    leaf = writing.source(array._node)
+    if leaf is None or leaf.layout is None or not leaf.layout.replicated:
+        return None
+    block = next(iter(leaf.value.values()))
+    return None if is_abstract(block) else block[tuple(each.start for each in writing.below(array._node, access))]
 
 
 def put(array: Array, key: Any, value: Any) -> None:

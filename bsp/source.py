@@ -136,7 +136,7 @@ def traceback_of(error: BaseException) -> str:
     text, of = told, error
     while told is not None:
         frames = traceback.walk_tb(of.__traceback__)
-        kept = [line for line, (frame, _) in zip(told.stack, frames, strict=True) if not is_hidden(file_of(frame))]
+        kept = [line for line, (frame, _) in zip(told.stack, frames, strict=False) if not is_hidden(file_of(frame))]
         told.stack = traceback.StackSummary.from_list(kept)
         of = (of.__cause__ if told.__cause__ else of.__context__) or of
         told = told.__cause__ or told.__context__

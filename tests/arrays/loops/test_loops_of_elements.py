@@ -646,13 +646,34 @@ added = np.frompyfunc(lambda a, b: a + b, 2, 1)
 print(added(x, x), added.reduce(x))
 """
 
+ONE_BY_ONE = """
+import numpy as np
+
+a, b = "GATTACAGA", "GCATGCUGA"
+best = np.zeros((len(a) + 1, len(b) + 1), int)
+best[0, :], best[:, 0] = -np.arange(len(b) + 1), -np.arange(len(a) + 1)
+for i in range(1, len(a) + 1):
+    for j in range(1, len(b) + 1):
+        same = best[i - 1, j - 1] + (1 if a[i - 1] == b[j - 1] else -1)
+        best[i, j] = max(same, best[i - 1, j] - 1, best[i][j - 1] - 1)
+print(best, type(best[2, 3]), type(best[0].reshape(2, 5)[1, 2]))
+x, large = np.linspace(0.0, 1.0, 5), np.arange(20_000.0)
+view, one = x[::-2], x[1]
+x[1:3] += 1
+print(one, view[1], isinstance(x[1], np.floating), x[-1].is_integer(), x[np.int64(2)] * x, large[3] + x[0])
+try:
+    x[5]
+except IndexError as error:
+    print(error)
+"""
+
 
 @pytest.mark.jobs
 @pytest.mark.parametrize(("p", "n"), [(1, 1), (4, 1), (3, 2)])
 @pytest.mark.parametrize(
     "text",
-    [SCRIPT, OTHER_NAMES, OPEN_FILES, RECORDS, OTHER_ELEMENTS],
-    ids=["loops", "other names", "open files", "records", "other elements"],
+    [SCRIPT, OTHER_NAMES, OPEN_FILES, RECORDS, OTHER_ELEMENTS, ONE_BY_ONE],
+    ids=["loops", "other names", "open files", "records", "other elements", "one by one"],
 )
 def test_a_script_for_numpy_prints_what_it_always_does(tmp_path: Path, p: int, n: int, text: str) -> None:
     script = tmp_path / "script.py"
