@@ -154,6 +154,23 @@ def _masked(function: Any, arguments: Any, state: Any, absent: list[str]) -> Any
     return array
 
 
+def _save_mapped(pickler: _Canonical, value: np.memmap[Any, Any]) -> None:
+    """Pickle a memory-mapped array as it is: NumPy's own pickle makes it writable and forgets the file's name and mode.
+
+    The values travel, not the map: it may be one for writing, or a part of one.
+    """
+    kept = {name: getattr(value, name) for name in ("filename", "offset", "mode")}
+    pickler.save_reduce(_mapped, (*value.__reduce__(), value.flags.writeable, kept), obj=value)
+
+
+def _mapped(function: Any, arguments: Any, state: Any, writeable: bool, kept: dict[str, Any]) -> Any:
+    array = function(*arguments)
+    array.__setstate__(state)
+    vars(array).update(kept)
+    array.flags.writeable = writeable
+    return array
+
+
 def _save_number_type(pickler: _Canonical, value: np.dtype[Any]) -> None:
     """Pickle the dtype of plain numbers by its character: read back, NumPy's own pickle is another object, or `q` `l`.
 
@@ -182,6 +199,7 @@ def _save_frozenset(pickler: _Canonical, value: frozenset[Any]) -> None:
 _Canonical.dispatch |= {type(np.dtype(each)): _save_number_type for each in NUMBER_TYPES}
 _Canonical.dispatch[np.ndarray] = _save_array
 _Canonical.dispatch[np.ma.MaskedArray] = _save_masked
+_Canonical.dispatch[np.memmap] = _save_mapped
 _Canonical.dispatch[functools.partial] = _save_partial
 _Canonical.dispatch[set] = _save_set
 _Canonical.dispatch[frozenset] = _save_frozenset

@@ -8,6 +8,7 @@ import functools
 import pickle
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,6 +126,18 @@ def test_masked_arrays_that_have_been_moved() -> None:
         assert pickled(moved) == pickled(value) and repr(moved) == repr(value)
         if value.dtype.names is None:
             assert repr(moved + 0.5) == repr(value + 0.5) and moved.mask.tolist() == value.mask.tolist()
+
+
+def test_memory_mapped_arrays_that_have_been_moved(tmp_path: Path) -> None:
+    """Clones differ if `np.asarray(x)` of the one that was moved is writable, and that of the others is not."""
+    np.save(tmp_path / "x.npy", np.arange(12.0).reshape(3, 4))
+    for mode in ("r", "c"):
+        whole: np.memmap[Any, Any] = np.load(tmp_path / "x.npy", mmap_mode=mode)
+        for value in (whole, whole[1:, ::2], whole.T):
+            moved = pickle.loads(pickled(value))
+            assert pickled(moved) == pickled(value) and type(moved) is np.memmap and (moved == value).all()
+            assert np.asarray(moved).flags.writeable == value.flags.writeable == (mode == "c")
+            assert (moved.filename, moved.offset, moved.mode) == (value.filename, value.offset, value.mode)
 
 
 def test_slices_and_ranges_are_recognised_by_value() -> None:
