@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copyreg
 import importlib
 import re
 import warnings
@@ -104,9 +105,28 @@ class FormulaCoding(NamedTuple):
 def formulas_needed(text: str) -> Any:
     """Return the module formulaic; raise ImportError that tells how to install it."""
     try:
-        return importlib.import_module("formulaic")
+        formulaic = importlib.import_module("formulaic")
     except ImportError:
         raise ImportError(f"{text!r}: formulas need formulaic: pip install 'nonstop-bsp[formulas]'") from None
+    copyreg.pickle(importlib.import_module("formulaic.parser.types").Term, _reduced)
+    return formulaic
+
+
+def _reduced(term: Any) -> tuple[Any, ...]:
+    """Return how pickle makes a term of a formula again.
+
+    A term keeps the hash of its text, which another interpreter computes otherwise: fitted models that are equal would
+    have other bytes there, and `--check` would call the program nondeterministic.
+    """
+    return _made_again, (type(term), {name: value for name, value in vars(term).items() if name != "_hash"})
+
+
+def _made_again(kind: Any, attributes: dict[str, Any]) -> Any:
+    """Return a term with these attributes, and its hash here; other parts of a formula may share the attributes."""
+    copyreg.pickle(kind, _reduced)  # an interpreter that was given a fitted model may have read no formula
+    term = kind(attributes["factors"], attributes["origin"])
+    vars(term).update(attributes)
+    return term
 
 
 def read_formula(text: str, table: Table, taken: Collection[str]) -> Formula:

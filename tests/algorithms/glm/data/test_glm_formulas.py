@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -149,6 +150,28 @@ def test_files_and_frames_give_the_same_fit_and_the_same_predictions(run: Any, t
         np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
 
     run(main, nprocs=nprocs)
+
+
+def test_a_fitted_formula_is_the_same_bytes_in_every_interpreter() -> None:
+    """Clones, and the runs of --check, compare the bytes of a State that has one; words hash otherwise in each run."""
+    fit = (
+        "import numpy as np, pandas\n"
+        "from bsp.algorithms import glm\n"
+        "rows = pandas.DataFrame({'u': np.sqrt(np.arange(12.0)), 'v': list('abcd') * 3, 'w': np.arange(12.0)})\n"
+        "model = glm.LinearRegression().fit(rows, 'w ~ center(u) * C(v)')\n"
+    )
+    load = "model = pickle.load(sys.stdin.buffer)\n"  # no formula is read there
+
+    def found(make: str, seed: str, given: bytes = b"") -> bytes:
+        code = f"import pickle, sys\n{make}from bsp.values.canonical import pickled\n"
+        code += "sys.stdout.buffer.write(pickled(model))\n"
+        words = os.environ | {"PYTHONHASHSEED": seed}
+        return subprocess.run(
+            [sys.executable, "-c", code], input=given, capture_output=True, check=True, env=words
+        ).stdout
+
+    first = found(fit, "1")
+    assert first == found(fit, "2") == found(load, "3", first)
 
 
 def test_a_level_that_only_one_process_has_gets_its_column_everywhere(run: Any) -> None:
