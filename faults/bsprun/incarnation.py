@@ -198,10 +198,17 @@ class Incarnation:
         came: dict[int, Came] = {}
         until = time.monotonic() + _INTRODUCED
         while time.monotonic() < until and not crew.running() <= came.keys() and not job.signals:
-            came |= {event.element: event for event in crew.hear(_TURN) if isinstance(event, Came)}
+            events = crew.hear(_TURN)
+            came |= {event.element: event for event in events if isinstance(event, Came)}
+            for event in events:
+                if isinstance(event, Overthrown):  # another one was told to attach at the same time
+                    self._on(event)
+                    return
         known = [event.orders for event in came.values() if event.orders is not None]
         if not known:
-            raise LaunchError(f"job {job.name} cannot be taken over: it had not begun, or has ended")
+            raise LaunchError(
+                f"job {job.name} cannot be taken over: it had not begun, has ended, has lost its elements, or another bsprun has just taken it over"
+            )
         for element in crew.running() - came.keys():
             crew.kill(element)
         newest = max(known, key=lambda orders: orders.number)
