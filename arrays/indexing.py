@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import sys
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -143,7 +143,7 @@ def get(array: Array, key: Any) -> Array:
     if single and world().as_numpy and not is_ours(sys._getframe(2).f_code.co_filename):  # the script's own index
         number = _number(array, found.access)
         if number is not None:
-            return number
+            return cast("Array", number)  # type checkers know elements as arrays
     shown = build.viewed(node, found.shape, found.access)
     from bsp.arrays.array import wrap
 

@@ -34,7 +34,7 @@ from bsp.arrays.files.arrow import numbers_in
 from bsp.arrays.files.columns import CHUNK_ROWS, Codes, Columns
 from bsp.arrays.files.format import Choose, register
 from bsp.arrays.files.lines.dialect import Dialect
-from bsp.arrays.files.lines.fields import is_number
+from bsp.arrays.files.lines.fields import MISSING, is_number
 from bsp.arrays.procedures.operands import in_layout, slabs
 from bsp.arrays.typing import ArrayLike, DTypeLike, PathLike
 from bsp.values.payload import cuts_of

@@ -207,7 +207,8 @@ class Incarnation:
         known = [event.orders for event in came.values() if event.orders is not None]
         if not known:
             raise LaunchError(
-                f"job {job.name} cannot be taken over: it had not begun, has ended, has lost its elements, or another bsprun has just taken it over"
+                f"job {job.name} cannot be taken over: it had not begun, has ended, has lost its elements, or another "
+                "bsprun has just taken it over"
             )
         for element in crew.running() - came.keys():
             crew.kill(element)
