@@ -121,6 +121,7 @@ class Incarnation:
         # for how many seconds bsprun last stood still, and when
         self._stood, self._stood_at = 0.0, float("-inf")
         self._warned: set[int] = set()  # bundles for which a warning has been printed
+        self._outvoted: set[int] = set()  # elements for which one has
 
     # ------------------------------------------------------------------------------ start
 
@@ -542,6 +543,16 @@ class Incarnation:
         if fields.pop("warning", False) and fields["bundle"] not in self._warned:
             self._warned.add(fields["bundle"])
             self.job.say(f"warning: {fields['text']} (more of these are in --events)")
+        if kind == "outvoted" and fields["element"] not in self._outvoted:
+            element = fields["element"]
+            self._outvoted.add(element)
+            known = not self.job.local and element in self.crew.known()
+            where = f" on host {self.homes.hosts[self.crew.host_of(element)].name}" if known else ""
+            self.job.say(
+                f"warning: element {element}{where} has computed other bytes than the other clones of bundle "
+                f"{fields['bundle']}, in superstep {fields['superstep']}, and gets theirs: its memory or its processor "
+                "may be faulty, or the program is not deterministic (bsprun --check)"
+            )
         if kind == "injected":
             self.job.struck.add(fields["fault"])
         if kind == "degraded":

@@ -756,6 +756,7 @@ def _outvoted(job: Job) -> None:
     fault = parse(next(part for part in _words(job) if part.startswith("flip:")))[0]
     assert found["element"] == 2 + 4 * fault.clone, job.story()
     assert job.events("restored", element=found["element"]), f"not refreshed\n{job.story()}"
+    assert f"warning: element {found['element']} has computed other bytes" in job.err.read_text(), job.story()
 
 
 def _once_told(job: Job) -> None:
