@@ -140,7 +140,8 @@ def get(array: Array, key: Any) -> Array:
         return selecting.get(array, parts)
     found = basic(node.kind.shape, parts)
     single = not found.shape and not any(each is Ellipsis for each in parts)
-    if single and world().as_numpy and not is_ours(sys._getframe(2).f_code.co_filename):  # the script's own index
+    # the frame above that of `Array.__getitem__` is the script's, or of this package, whose functions expect arrays
+    if single and world().as_numpy and not is_ours(sys._getframe(2).f_code.co_filename):
         number = _number(array, found.access)
         if number is not None:
             return cast("Array", number)  # type checkers know elements as arrays

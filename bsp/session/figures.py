@@ -19,7 +19,7 @@ __all__ = ["FigureCanvas", "show"]
 
 
 class FigureManager(FigureManagerBase):
-    """What pyplot keeps of an open figure, and of which process it is: those of an element share pyplot."""
+    """An open figure, which knows its process: the processes of an element share pyplot."""
 
     def __init__(self, canvas: Any, num: int | str) -> None:
         super().__init__(canvas, num)
