@@ -70,6 +70,7 @@ arrays/in_place
 arrays/namespace
 arrays/__init__
 arrays/loops
+arrays/scripts
 
 algorithms/__init__
 algorithms/glm/links
@@ -110,7 +111,7 @@ arrays/indexing -> arrays/array, arrays/selection
 BY_NAME = """
 bsp/graphs -> algorithms/graphs
 bsp/checking -> faults/checkpoints, faults/engine
-bsp/command -> arrays/loops, faults/advise, faults/bsprun, faults/options
+bsp/command -> arrays/scripts, faults/advise, faults/bsprun, faults/options
 """
 
 # The rooms of arrays that are made for everybody's procedures: algorithms use no others.

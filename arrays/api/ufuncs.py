@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from inspect import Signature, signature
 from operator import index
-from typing import Any, Protocol, overload
+from typing import Any, Protocol, cast, overload
 
 import numpy as np
 
 from bsp.arrays import build
 from bsp.arrays.array import Array, wrap
+from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.element_types import element_type
 from bsp.arrays.expressions.graph import DType, Node
 from bsp.arrays.kernels import elementwise as ew
@@ -90,6 +91,10 @@ def stored(found: Array, out: Any, where: Any = True, name: str = "result", cast
         if where is not True:
             raise TypeError(f"{name}: where= needs out=, for what it leaves alone has no value")
         return found
+    if isinstance(out, np.ndarray) and world().as_numpy:  # a small array of a script, whole on every process
+        kept = where if where is True else wrap(mask_of(where)).compute()
+        np.copyto(out, found.compute(), casting=casting, where=kept)
+        return cast(Array, out)
     if not isinstance(out, Array):
         raise TypeError(f"{name}: out= takes an array of bsp.arrays, not {type(out).__name__}")
     if not np.can_cast(found.dtype, out.dtype, casting):
@@ -106,7 +111,7 @@ def stored(found: Array, out: Any, where: Any = True, name: str = "result", cast
 
 def into(found: Array, out: Any, name: str = "result", casting: Any = "same_kind") -> Array:
     """Return `stored` of a function that broadcasts no result; raises ShapeError for an `out` of another shape."""
-    if isinstance(out, Array) and out.shape != found.shape:
+    if isinstance(out, (Array, np.ndarray)) and out.shape != found.shape:
         raise ShapeError(f"{name}: out= has shape {out.shape}, the result {found.shape}")
     return stored(found, out, name=name, casting=casting)
 

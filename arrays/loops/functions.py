@@ -460,6 +460,7 @@ def _loop(node: ast.For, around: ast.AST, reports: list[LoopReport], offset: int
         else:
             found.append(part)
             told.append(_readable(part))
+    told = told or ["nothing: what it computes is not used"]
     reports.append(LoopReport(line, True, ("\n" if any("\n" in each for each in told) else "; ").join(told)))
     test = guard.test()
     if test is not None:

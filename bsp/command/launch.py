@@ -40,7 +40,7 @@ _LAST_WORDS = 10.0  # seconds that elements have to say the rest when the job ha
 
 T = TypeVar("T")
 
-FOR_NUMPY = ["-m", "bsp.arrays.loops"]  # runs a script for NumPy; by name: bsp does not depend on bsp.arrays
+FOR_NUMPY = ["-m", "bsp.arrays.scripts"]  # runs a script for NumPy; by name: bsp does not depend on bsp.arrays
 
 
 @dataclass

@@ -2,6 +2,6 @@
 
 import sys
 
-from bsp.arrays.loops.scripts import main
+from bsp.arrays.scripts.running import main
 
 main(sys.argv[1:])

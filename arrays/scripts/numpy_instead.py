@@ -1,22 +1,14 @@
-"""Scripts for NumPy as BSP programs: `bsprun -p 8 --numpy script.py`.
+"""The module that stands for NumPy in a script: its names are those of `bsp.arrays`, or NumPy's own.
 
-Every process runs the whole script.  Its NumPy is `bsp.arrays`, and NumPy itself for names that it lacks, for elements
-that its arrays do not hold, for numbers alone, and for random numbers, which are to be the same as ever: every process
-makes those arrays whole, and keeps its part.  Loops over elements become array statements, in functions and outside of
-them.  What is printed is printed once, by process 0; files that the script writes by other means than NumPy's functions
-are written by every process.
+A function is NumPy's where its arguments are small arrays (`small_arrays`), for names that `bsp.arrays` lacks, and for
+elements that its arrays do not hold.  So are random numbers, which are to be the same as ever: every process makes
+those arrays whole, and keeps its part.
 """
 
 from __future__ import annotations
 
-import ast
-import builtins
 import contextlib
 import functools
-import io
-import os
-import random
-import sys
 from collections.abc import Iterator
 from types import FunctionType, ModuleType
 from typing import Any
@@ -27,8 +19,8 @@ import bsp
 import bsp.arrays as ba
 from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.element_types import KINDS, ElementTypeError
-from bsp.arrays.loops.functions import LoopReport, given, with_statements
 from bsp.arrays.namespace import OF_NUMPY
+from bsp.arrays.scripts import small_arrays as small
 from bsp.values.payload import is_abstract
 
 _UNSEEDED = "generators of scripts for NumPy"  # in `Task.libraries`: how many were made without a seed
@@ -45,6 +37,10 @@ class NumPyInstead(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         """Return what stands for NumPy's object of a name; raise NumPy's AttributeError if both modules lack it."""
+        found = vars(self)[name] = self._found(name)  # the next look-up does not come here
+        return found
+
+    def _found(self, name: str) -> Any:
         theirs = getattr(self._theirs, name, None)
         if isinstance(theirs, ModuleType):
             return NumPyInstead(None if name == "random" else getattr(self._ours, name, None), theirs)
@@ -101,11 +97,17 @@ class _DealingFunction(_Dealing):
 def _either(ours: Any, theirs: Any) -> Any:
     """Return a function of ours that leaves to NumPy ufuncs of numbers, open files, and elements we do not hold."""
     of_numbers = isinstance(theirs, np.ufunc)
+    name = theirs.__name__
 
     @functools.wraps(ours)
     def function(*args: Any, **kwargs: Any) -> Any:
         if of_numbers and all(isinstance(each, _NUMBERS) for each in args):
             return theirs(*args, **kwargs)
+        if not world().abstract:
+            if small.are_small(name, args, kwargs):
+                return small.settled(theirs(*args, **kwargs))
+            if small.writes(name, args):
+                return _dealing(theirs)(*args, **kwargs)
         if any(_is_numpys(each) for each in (*args, *kwargs.values())):
             return _dealing(theirs)(*args, **kwargs)
         with contextlib.suppress(ElementTypeError):
@@ -133,12 +135,12 @@ def _dealing(function: Any) -> Any:
     @functools.wraps(function)
     def dealt(*args: Any, **kwargs: Any) -> Any:
         arrays = list(_arrays_in([*args, *kwargs.values()]))
-        before = [each.compute() for each in arrays]
-        whole = [each.copy() for each in before]
-        place = {id(each): copy for each, copy in zip(arrays, whole, strict=True)}
+        whole = [each.compute().copy() if isinstance(each, ba.Array) else small.plain(each) for each in arrays]
+        before = [new.copy() if isinstance(each, ba.Array) else new for each, new in zip(arrays, whole, strict=True)]
+        place = {id(each): new for each, new in zip(arrays, whole, strict=True)}
         found = function(*_with(args, place), **{key: _with(each, place) for key, each in kwargs.items()})
         for array, old, new in zip(arrays, before, whole, strict=True):
-            if not is_abstract(new) and new.tobytes() != old.tobytes():
+            if new is not old and not is_abstract(new) and new.tobytes() != old.tobytes():
                 array[...] = new
         if isinstance(found, (np.random.Generator, np.random.RandomState)):
             return _Dealing(found)
@@ -147,16 +149,16 @@ def _dealing(function: Any) -> Any:
         for array, new in zip(arrays, whole, strict=True):
             if found is new:
                 return array
-        array_like = isinstance(found, np.ndarray) and not isinstance(found, (np.ma.MaskedArray, np.matrix))
-        held = (array_like or is_abstract(found)) and found.ndim and found.dtype.kind in KINDS
-        return ba.asarray(found) if held else found
+        if is_abstract(found):
+            return ba.asarray(found) if found.ndim and found.dtype.kind in KINDS else found
+        return small.settled(found)
 
     return dealt
 
 
-def _arrays_in(value: Any) -> Iterator[ba.Array]:
-    """Iterate over the distributed arrays in an argument: itself, or those in lists and tuples."""
-    if isinstance(value, ba.Array):
+def _arrays_in(value: Any) -> Iterator[Any]:
+    """Iterate over the distributed and small arrays in an argument: itself, or those in lists and tuples."""
+    if isinstance(value, (ba.Array, small.SmallArray)):
         yield value
     elif type(value) in (list, tuple):
         for each in value:
@@ -164,7 +166,7 @@ def _arrays_in(value: Any) -> Iterator[ba.Array]:
 
 
 def _with(value: Any, place: dict[int, np.ndarray]) -> Any:
-    """Return an argument with NumPy's arrays in place of distributed ones, by the ids of these."""
+    """Return an argument with other arrays in place of some, by the ids of these."""
     if type(value) in (list, tuple):
         return type(value)([_with(each, place) for each in value])
     return place.get(id(value), value)
@@ -200,100 +202,3 @@ def _nditer(op: Any, flags: Any = None, op_flags: Any = None, *args: Any, **kwar
 _IN_PLACE_OF: tuple[tuple[Any, Any], ...] = (
     (np.ndarray, _NDArray), (np.random.default_rng, _default_rng), (np.isscalar, _isscalar), (np.nditer, _nditer),
 )  # fmt: skip
-
-
-def _seed_alike(seed: int) -> None:
-    """Seed the global generators of a process as those of all others: their programs are one."""
-    words = np.random.SeedSequence([seed]).generate_state(4)
-    np.random.seed(words)
-    random.seed(words.tobytes())
-
-
-NUMPY = NumPyInstead(ba, np)
-
-
-class _Imports(ast.NodeTransformer):
-    """Bind the names that a script imports from NumPy to ours."""
-
-    def visit_Import(self, node: ast.Import) -> Any:
-        """Replace `import numpy`, `import numpy as np` and the like."""
-        kept, made = [], []
-        for each in node.names:
-            if each.name.partition(".")[0] != "numpy":
-                kept.append(each)
-                continue
-            value: ast.expr = ast.Name("numpy'", ast.Load())
-            for part in each.name.split(".")[1:] if each.asname else []:
-                value = ast.Attribute(value, part, ast.Load())
-            made.append(ast.copy_location(ast.Assign([ast.Name(each.asname or "numpy", ast.Store())], value), node))
-        return [*([ast.copy_location(ast.Import(kept), node)] if kept else []), *made]
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> Any:
-        """Replace `from numpy import ...`."""
-        if node.level or (node.module or "").partition(".")[0] != "numpy":
-            return node
-        value: ast.expr = ast.Name("numpy'", ast.Load())
-        for part in (node.module or "").split(".")[1:]:
-            value = ast.Attribute(value, part, ast.Load())
-        found: list[ast.stmt] = []
-        for each in node.names:
-            if each.name == "*":
-                names = ast.Call(ast.Attribute(value, "_public", ast.Load()), [], [])
-                update = ast.Attribute(ast.Call(ast.Name("globals", ast.Load()), [], []), "update", ast.Load())
-                found.append(ast.copy_location(ast.Expr(ast.Call(update, [names], [])), node))
-                continue
-            target = ast.Name(each.asname or each.name, ast.Store())
-            found.append(ast.copy_location(ast.Assign([target], ast.Attribute(value, each.name, ast.Load())), node))
-        return found
-
-
-def prepared(source: str, path: str) -> tuple[ast.Module, list[LoopReport]]:
-    """Return a script's syntax tree with array statements in place of loops, and what became of each loop."""
-    tree = ast.parse(source, path)
-    reports: list[LoopReport] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            node.body = with_statements(node.body, node, reports, 0)
-    tree.body = with_statements(tree.body, tree, reports, 0)
-    tree = _Imports().visit(tree)
-    return ast.fix_missing_locations(tree), sorted(reports)
-
-
-def main(arguments: list[str]) -> None:
-    """Run a script on all processes, or with --explain say what becomes of its loops."""
-    explain = arguments[:1] == ["--explain"]
-    program = arguments[1:] if explain else arguments
-    if not program or not os.path.isfile(program[0]):
-        raise SystemExit(f"--numpy: script {program[0] if program else ''!r} does not exist")
-    proc = bsp.process()
-    with open(program[0], encoding="utf-8") as file:
-        tree, reports = prepared(file.read(), program[0])
-    if explain:
-        if proc.pid == 0:
-            for each in reports:
-                print(f"{program[0]}:{each.line}: {'becomes ' if each.parallel else ''}{each.text}")
-        return
-    sys.argv = program
-    folder = os.path.dirname(os.path.realpath(program[0]))
-    if folder not in sys.path:  # modules beside the script; processes of an element share the path
-        sys.path.insert(0, folder)
-    _seed_alike(proc._task.element.seed)
-    world().as_numpy = True
-    names = vars(sys.modules["__main__"])  # the script's, so that its classes are pickled by name
-    names.clear()
-    names |= {
-        "__name__": "__main__", "__file__": os.path.abspath(program[0]), "__builtins__": builtins, "__spec__": None,
-        "numpy'": NUMPY, **given(NUMPY),
-    }  # fmt: skip
-    if proc.pid:
-        names["print"] = _unprinted
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  until the process ends
-    exec(compile(tree, program[0], "exec"), names)
-
-
-def _unprinted(*values: Any, file: Any = None, **others: Any) -> None:
-    """Print, but nothing to standard error, on a process whose standard output is dropped.
-
-    All processes take part in making the text.
-    """
-    print(*values, file=io.StringIO() if file is sys.stderr else file, **others)

@@ -1,0 +1,238 @@
+"""Small arrays of scripts for NumPy: NumPy's own, whole on every process, so that loops over them take what they do.
+
+1. Of what a script makes of numbers, lists and small arrays, what every process would hold whole anyway is small: an
+   array of up to `LIMIT` elements.  What is larger is dealt.
+2. What a distributed array takes part in is distributed.  Written into a small array, it is gathered.
+3. No result is made whole that has many more elements than small arrays have: its small arrays are dealt first.
+4. Operators of the smallest arrays call nothing of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil, inf, prod
+from typing import Any
+
+import numpy as np
+
+import bsp.arrays as ba
+from bsp.arrays.array import Array
+from bsp.arrays.expressions.element_types import KINDS
+from bsp.arrays.expressions.layout import REPLICATED_SIZE
+
+LIMIT = REPLICATED_SIZE  # elements of a small array at most
+
+# Of two arrays of up to so many elements, what has an element for each pair, as x[:, None] * y[None, :], is made whole
+# before it is dealt (8 MB): to ask first would take longer than the operations of smaller ones.
+_PAIRED = 1 << 10
+_MOST = _PAIRED**2
+
+# functions whose results have as many elements as the integers and the arrays that they are given say
+_GROWING = frozenset({
+    "broadcast_to", "empty", "empty_like", "fft", "fft2", "fftn", "full", "full_like", "geomspace", "hfft", "ifft",
+    "ifft2", "ifftn", "ihfft", "indices", "irfft", "irfft2", "irfftn", "kron", "linspace", "logspace", "meshgrid",
+    "ones", "ones_like", "outer", "repeat", "resize", "rfft", "rfft2", "rfftn", "tile", "zeros", "zeros_like",
+})  # fmt: skip
+# those that may have its square
+_SQUARED = frozenset({
+    "block", "diag", "diag_indices", "diagflat", "einsum", "eye", "identity", "ix_", "pad", "tensordot", "tri",
+    "tril_indices", "triu_indices", "unpackbits", "vander",
+})  # fmt: skip
+# those that have as many as the integers say
+_BINNED = frozenset({"histogram", "histogram2d", "histogram_bin_edges", "histogramdd"})
+# those that have an element for each pair of rows
+_PAIRING = frozenset({"corrcoef", "cov", "inner"})
+# those that put their arguments together
+_JOINING = frozenset({
+    "append", "array", "asarray", "column_stack", "concat", "concatenate", "dstack", "hstack", "insert", "stack",
+    "vstack",
+})  # fmt: skip
+# those of files, those that call a function of the script for all elements, and those whose results grow with values
+_NEVER = frozenset({
+    "bincount", "frombuffer", "fromfile", "from_dlpack", "fromfunction", "genfromtxt", "load", "loadtxt", "save",
+    "savetxt", "savez", "savez_compressed",
+})  # fmt: skip
+_LENGTHS = {"zeros": 0, "ones": 0, "empty": 0, "full": 0, "tile": 1, "resize": 1, "broadcast_to": 1, "repeat": 1}
+_WRITING = frozenset({"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"})
+
+_part = np.ndarray.__getitem__
+
+
+class SmallArray(np.ndarray):
+    """An array of NumPy's that a script for NumPy has in place of a distributed one."""
+
+    __slots__ = ()
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        """Return the result of a ufunc: a number, a small array, or a distributed one if it is larger."""
+        if return_scalar:
+            return array[()]
+        return array if isinstance(array, SmallArray) else settled(array)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return a part; that at the positions of a distributed array is distributed."""
+        kind = type(key)
+        if kind is int or not (kind is Array or (kind is tuple and Array in map(type, key))):
+            return _part(self, key)
+        return ba.asarray(self)[key] if _is_distributed(key) else _part(self, key)
+
+    def __repr__(self) -> str:
+        return repr(self.view(np.ndarray))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.view(np.ndarray).__reduce_ex__(protocol)
+
+    def tofile(self, *args: Any, **kwargs: Any) -> None:
+        """Write the elements to a file, once."""
+        ba.asarray(self).tofile(*args, **kwargs)
+
+
+class SmallArrayOfMany(SmallArray):
+    """A small array of more than `_PAIRED` elements: what a ufunc makes of it may be too large to be made whole."""
+
+    __slots__ = ()
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """Call a ufunc, or one of its methods: of distributed arrays if the result is no small array."""
+        out = kwargs.get("out", ())
+        if any(isinstance(each, Array) for each in (*inputs, *out)):
+            return NotImplemented
+        if method != "at" and not out and _largest(ufunc, method, inputs) > _MOST:
+            inputs = tuple([ba.asarray(each) if isinstance(each, np.ndarray) else each for each in inputs])
+            return getattr(ufunc, method)(*inputs, **kwargs)
+        if out:
+            kwargs["out"] = (*map(plain, out),)
+        if "where" in kwargs:
+            kwargs["where"] = plain(kwargs["where"])
+        found = getattr(ufunc, method)(*map(plain, inputs), **kwargs)
+        if len(out) == 1 and out[0] is not None:
+            return out[0]
+        return settled(found)
+
+
+def plain(value: Any) -> Any:
+    """Return a small array as one of NumPy's class, with the same elements; anything else as it is."""
+    return value.view(np.ndarray) if isinstance(value, SmallArray) else value
+
+
+def _largest(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...]) -> int:
+    """Return how many elements the result of a ufunc may have."""
+    shapes = [each.shape for each in inputs if isinstance(each, np.ndarray)]
+    if method == "__call__" and ufunc.signature is None:
+        return prod(map(max, zip(*[(1,) * (max(map(len, shapes)) - len(each)) + each for each in shapes], strict=True)))
+    return prod(map(prod, shapes))
+
+
+def _method(name: str) -> Callable[..., Any]:
+    """Return a method of small arrays whose result is distributed if an argument is."""
+    theirs = getattr(np.ndarray, name)
+
+    def method(self: SmallArray, *args: Any, **kwargs: Any) -> Any:
+        if any(map(_is_distributed, (*args, *kwargs.values()))) or not are_small(name, (self, *args), kwargs):
+            return getattr(ba.asarray(self), name)(*args, **kwargs)
+        return settled(theirs(self, *args, **kwargs))
+
+    method.__name__, method.__doc__ = name, theirs.__doc__
+    return method
+
+
+for _name in ("choose", "dot", "repeat", "searchsorted", "take"):
+    setattr(SmallArray, _name, _method(_name))
+
+
+def _is_distributed(value: Any) -> bool:
+    """Return whether a value is a distributed array with axes, or a tuple with one."""
+    kind = type(value)
+    if kind is tuple:
+        return any(map(_is_distributed, value))
+    return kind is Array and value.ndim > 0
+
+
+def settled(found: Any) -> Any:
+    """Return what a function of NumPy's has returned with its arrays as small ones, or dealt."""
+    kind = type(found)
+    if kind in _SMALL:
+        if found.dtype.kind not in KINDS:
+            return found
+        if found.size > LIMIT:
+            return ba.asarray(found.view(np.ndarray))
+        right = SmallArray if found.size <= _PAIRED else SmallArrayOfMany
+        return found if kind is right else found.view(right)
+    if isinstance(found, tuple):
+        parts = [settled(each) for each in found]
+        return tuple(parts) if kind is tuple else kind(*parts)
+    return [settled(each) for each in found] if kind is list else found
+
+
+# ------------------------------------------------------------------------------------ functions
+
+
+def are_small(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether the arguments of a function of NumPy's are small arrays, and its result cannot be much larger."""
+    if name in _NEVER:
+        return False
+    given = (*args, *kwargs.values()) if kwargs else args
+    sizes = [*map(_elements, given)]
+    if sum(sizes) > LIMIT:
+        return False
+    if name == "arange":
+        return _steps(*given) <= LIMIT
+    if name in _LENGTHS and any(isinstance(each, np.ndarray) for each in given[_LENGTHS[name] :]):
+        return False  # an array of lengths
+    if name in _GROWING:
+        return prod(map(_factor, given, sizes)) <= LIMIT
+    if name in _SQUARED:
+        return prod(map(_factor, given, sizes)) <= _PAIRED
+    if name in _BINNED:
+        return prod(_factor(each, 1) for each in given if not isinstance(each, np.ndarray)) <= LIMIT
+    if name in _JOINING:
+        return True
+    shapes = [each.shape for each in given if isinstance(each, np.ndarray) and each.size > 1]
+    if name in _PAIRING:
+        rows = prod(prod(shape[:-1]) for shape in shapes)
+        return (rows if len(shapes) > 1 else rows * rows) <= _MOST
+    return len({*shapes}) < 2 or prod(map(prod, shapes)) <= _MOST
+
+
+def _elements(value: Any) -> float:
+    """Return how many elements an argument has: 0 of none, infinity of what is no small array."""
+    kind = type(value)
+    if kind in _WITHOUT:
+        return 0
+    if kind in _SMALL:
+        return value.size if value.dtype.kind in KINDS else inf
+    if kind is list or kind is tuple:
+        if len(value) > LIMIT:
+            return inf
+        found = 0.0
+        for each in value:
+            found += 1 if type(each) in _WITHOUT else _elements(each) or 1
+        return found
+    if kind is range:
+        return len(value)
+    return 0 if callable(value) or isinstance(value, np.generic | np.dtype) else inf
+
+
+_SMALL = frozenset({np.ndarray, SmallArray, SmallArrayOfMany})
+_WITHOUT = frozenset({type(None), bool, int, float, complex, str, slice, np.bool_, np.int64, np.float64})  # elements
+
+
+def _factor(value: Any, size: float) -> float:
+    """Return by how much an argument may multiply the elements of a result: integers count as lengths."""
+    if isinstance(value, list | tuple):
+        return prod(_factor(each, _elements(each)) for each in value)
+    if isinstance(value, int | np.integer):
+        return max(1, abs(int(value)))
+    return max(1, size)
+
+
+def _steps(*given: Any) -> float:
+    """Return how many numbers `np.arange` makes of its arguments."""
+    numbers = [each for each in given if isinstance(each, int | float | np.integer | np.floating)]
+    start, stop, step = (0, *numbers, 1) if len(numbers) == 1 else (*numbers, 1, 1, 1)[:3]
+    return ceil(abs((stop - start) / step)) if numbers and step and abs(stop - start) < inf else inf
+
+
+def writes(name: str, args: tuple[Any, ...]) -> bool:
+    """Return whether a function of NumPy's writes into its first argument, which is an array of NumPy's."""
+    return name in _WRITING and bool(args) and isinstance(args[0], np.ndarray)
