@@ -170,7 +170,7 @@ def _number(array: Array, access: tuple[Access, ...]) -> Any:
     if leaf is None or leaf.layout is None or not leaf.layout.replicated:
         return None
     block = next(iter(leaf.value.values()))
-    return None if is_abstract(block) else block[tuple(each.start for each in writing.below(array._node, access))]
+    return block[tuple(each.start for each in writing.below(array._node, access))]
 
 
 def put(array: Array, key: Any, value: Any) -> None:

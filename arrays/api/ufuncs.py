@@ -21,6 +21,7 @@ from bsp.arrays.kernels import elementwise as ew
 from bsp.arrays.typing import ArrayLike, Casting, Device, DTypeLike
 from bsp.arrays.views import own, store, view
 from bsp.errors import ShapeError
+from bsp.values.payload import is_abstract
 
 __all__ = [
     "abs", "absolute", "acos", "acosh", "add", "angle", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
@@ -91,7 +92,7 @@ def stored(found: Array, out: Any, where: Any = True, name: str = "result", cast
         if where is not True:
             raise TypeError(f"{name}: where= needs out=, for what it leaves alone has no value")
         return found
-    if isinstance(out, np.ndarray) and world().as_numpy:  # a small array of a script, whole on every process
+    if (isinstance(out, np.ndarray) or is_abstract(out)) and world().as_numpy:  # a script's small array, which is whole
         kept = where if where is True else wrap(mask_of(where)).compute()
         np.copyto(out, found.compute(), casting=casting, where=kept)
         return cast(Array, out)

@@ -103,11 +103,11 @@ def _either(ours: Any, theirs: Any) -> Any:
     def function(*args: Any, **kwargs: Any) -> Any:
         if of_numbers and all(isinstance(each, _NUMBERS) for each in args):
             return theirs(*args, **kwargs)
-        if not world().abstract:
-            if small.are_small(name, args, kwargs):
-                return small.settled(theirs(*args, **kwargs))
-            if small.writes(name, args):
-                return _dealing(theirs)(*args, **kwargs)
+        if small.are_small(name, args, kwargs):
+            found = small.settled(theirs(*args, **kwargs))
+            return _as_data(found) if name in ("array", "asarray") and world().abstract else found
+        if small.writes(name, args):
+            return _dealing(theirs)(*args, **kwargs)
         if any(_is_numpys(each) for each in (*args, *kwargs.values())):
             return _dealing(theirs)(*args, **kwargs)
         with contextlib.suppress(ElementTypeError):
@@ -115,6 +115,16 @@ def _either(ours: Any, theirs: Any) -> Any:
         return _dealing(theirs)(*args, **kwargs)
 
     return function
+
+
+def _as_data(found: Any) -> Any:
+    """Return an array of a run without values: one of fractions without them, since it may be written to.
+
+    Integers keep their values, which may be indices.
+    """
+    from bsp.abstract.creation import carried
+
+    return carried(found) if type(found) is small.SmallArray and found.dtype.kind in "fc" else found
 
 
 def _is_numpys(value: Any) -> bool:
@@ -149,8 +159,6 @@ def _dealing(function: Any) -> Any:
         for array, new in zip(arrays, whole, strict=True):
             if found is new:
                 return array
-        if is_abstract(found):
-            return ba.asarray(found) if found.ndim and found.dtype.kind in KINDS else found
         return small.settled(found)
 
     return dealt

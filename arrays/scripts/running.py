@@ -22,6 +22,7 @@ import bsp.arrays as ba
 from bsp.arrays.execution.world import world
 from bsp.arrays.loops.functions import LoopReport, given, with_statements
 from bsp.arrays.scripts.numpy_instead import NumPyInstead
+from bsp.arrays.scripts.small_arrays import deal_abstract_arrays
 from bsp.arrays.scripts.warning_lines import show_at_lines_of_scripts
 
 
@@ -100,6 +101,8 @@ def main(arguments: list[str]) -> None:
     _seed_alike(proc._task.element.seed)
     world().as_numpy = True
     show_at_lines_of_scripts()
+    if world().abstract:
+        deal_abstract_arrays()
     numpy = NumPyInstead(ba, np)
     names = vars(sys.modules["__main__"])  # the script's, so that its classes are pickled by name
     names.clear()

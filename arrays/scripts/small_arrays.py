@@ -19,6 +19,7 @@ import bsp.arrays as ba
 from bsp.arrays.array import Array
 from bsp.arrays.expressions.element_types import KINDS
 from bsp.arrays.expressions.layout import REPLICATED_SIZE
+from bsp.values.payload import is_abstract
 
 LIMIT = REPLICATED_SIZE  # elements of a small array at most
 
@@ -40,6 +41,7 @@ _SQUARED = frozenset({
 })  # fmt: skip
 # those that have as many as the integers say
 _BINNED = frozenset({"histogram", "histogram2d", "histogram_bin_edges", "histogramdd"})
+_PRODUCTS = frozenset({"dot", "matmul", "matvec", "vdot", "vecdot", "vecmat"})
 # those that have an element for each pair of rows
 _PAIRING = frozenset({"corrcoef", "cov", "inner"})
 # those that put their arguments together
@@ -120,7 +122,12 @@ def _largest(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...]) -> int:
     shapes = [each.shape for each in inputs if isinstance(each, np.ndarray)]
     if method == "__call__" and ufunc.signature is None:
         return prod(map(max, zip(*[(1,) * (max(map(len, shapes)) - len(each)) + each for each in shapes], strict=True)))
-    return prod(map(prod, shapes))
+    return prod(map(prod, shapes)) if ufunc.signature is None else _of_product(shapes)
+
+
+def _of_product(shapes: list[tuple[int, ...]]) -> int:
+    """Return how many elements the product of two matrices has, or more than that of two stacks of them."""
+    return prod(map(prod, shapes)) // max(1, shapes[0][-1] if shapes[0] else 1) ** 2
 
 
 def _method(name: str) -> Callable[..., Any]:
@@ -158,10 +165,25 @@ def settled(found: Any) -> Any:
             return ba.asarray(found.view(np.ndarray))
         right = SmallArray if found.size <= _PAIRED else SmallArrayOfMany
         return found if kind is right else found.view(right)
+    if is_abstract(found):
+        return ba.asarray(found) if found.size > LIMIT else found
     if isinstance(found, tuple):
         parts = [settled(each) for each in found]
         return tuple(parts) if kind is tuple else kind(*parts)
     return [settled(each) for each in found] if kind is list else found
+
+
+def deal_abstract_arrays() -> None:
+    """In a run without values, distribute the results of ufuncs that are too large for small arrays."""
+    from bsp.abstract.table import TABLE  # only runs without values need it
+
+    for name in ("call", "ufunc"):
+        if getattr(TABLE[name], "__module__", "") != __name__:
+            TABLE[name] = _settling(TABLE[name])
+
+
+def _settling(rule: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args: settled(rule(*args))
 
 
 # ------------------------------------------------------------------------------------ functions
@@ -191,6 +213,8 @@ def are_small(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     if name in _PAIRING:
         rows = prod(prod(shape[:-1]) for shape in shapes)
         return (rows if len(shapes) > 1 else rows * rows) <= _MOST
+    if name in _PRODUCTS and len(shapes) == 2:
+        return _of_product(shapes) <= _MOST
     return len({*shapes}) < 2 or prod(map(prod, shapes)) <= _MOST
 
 
@@ -199,6 +223,8 @@ def _elements(value: Any) -> float:
     kind = type(value)
     if kind in _WITHOUT:
         return 0
+    if is_abstract(value):
+        return value.size  # type: ignore[no-any-return]
     if kind in _SMALL:
         return value.size if value.dtype.kind in KINDS else inf
     if kind is list or kind is tuple:

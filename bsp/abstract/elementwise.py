@@ -71,6 +71,8 @@ def operand(value: Any) -> Any:
         return value
     if isinstance(value, (list, tuple)) and holds_abstract(value):
         return from_sequence(value)
+    if hasattr(type(value), "compute"):  # a distributed array, which NumPy would ask for values
+        return value.compute()
     return np.asarray(value)
 
 

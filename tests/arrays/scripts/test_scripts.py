@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -325,7 +326,7 @@ RANDOM = """
 import numpy as np
 
 np.random.seed(1)
-x = np.random.normal(size=(1000, 3))
+x = np.random.normal(size=(10_000, 3))
 rng = np.random.default_rng(2)
 rng.shuffle(x)
 y = x @ rng.normal(size=3)
@@ -341,6 +342,38 @@ def test_a_script_that_draws_numbers_is_priced_without_values(tmp_path: Path) ->
     done = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "script.py:9" in done.stdout
+
+
+PRICED = """
+import numpy as np
+
+A = np.random.default_rng(1).normal(size=(300, 200))
+w, b, t = np.array([0.5] * 200), np.zeros(200), np.arange(5) * 2
+while t[0] < 3:
+    gradient = A.T @ (A @ w)
+    w -= 0.01 * gradient
+    b += gradient
+    b[0] = gradient[1]
+    w[3] = gradient.sum()
+    t += 1
+pairs = b[:, None] * np.ones(300)
+print(pairs.sum(), (b @ w) * 2, w[t], b[t[1]], np.outer(b, w).max(axis=0), np.add(b, w, out=w)[:2])
+b[:] = A[0]
+print(np.concatenate([b, b]).max(), np.linalg.norm(w), b.T[::2] + 1)
+"""
+
+
+@pytest.mark.jobs
+@pytest.mark.parametrize("p", [1, 3])
+def test_a_script_is_priced_without_values_as_it_runs(tmp_path: Path, p: int) -> None:
+    (tmp_path / "script.py").write_text(PRICED)
+    words = [Path(sys.executable).with_name("bsprun"), "-p", str(p), "--numpy", "--predict"]
+    counts = []
+    for option in [[], ["--abstract"]]:
+        done = subprocess.run([*words, *option, "script.py"], capture_output=True, text=True, timeout=120, cwd=tmp_path)
+        counts.append(re.findall(r"\d+ supersteps.*messages", done.stdout))
+        assert len(counts[-1]) == 1, done.stderr
+    assert counts[0] == counts[1]
 
 
 @pytest.mark.jobs
