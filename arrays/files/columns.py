@@ -61,6 +61,7 @@ class Columns(NamedTuple):
     matrix : all rows, in C order, where the columns of the chunks are those of this matrix; else None.
     size : the bytes of a plain text file, which must be the same on all processes.
     dates : the places of columns of dates, read as their texts, of files that tell dates from texts.
+    truths : those of columns of truth values, read as 0 and 1, of files that tell them from numbers.
     """
 
     chunks: list[Chunk]
@@ -70,6 +71,7 @@ class Columns(NamedTuple):
     matrix: np.ndarray | None = None
     size: int = 0
     dates: frozenset[int] = frozenset()
+    truths: frozenset[int] = frozenset()
 
     @property
     def rows(self) -> int:

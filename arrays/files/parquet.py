@@ -262,7 +262,7 @@ def _cast(column: Any, name: str, dtype: DType) -> np.ndarray:
     return found
 
 
-_NUMBERS, _TEXTS, _DATES = "numbers", "texts", "dates"  # kinds of columns in tables
+_NUMBERS, _TRUTHS, _TEXTS, _DATES = "numbers", "truth values", "texts", "dates"  # kinds of columns in tables
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -289,15 +289,16 @@ def _kind_in_names(files: Sequence[Path], folders: Sequence[Mapping[str, str | N
 
 
 def _kind_in(path: Path, file: Any, name: str) -> str:
-    """Return what a file has in a column.  Raises ValueError if that is none of numbers, texts and dates."""
+    """Return what a file has in a column.  Raises ValueError if that is none of these kinds."""
     if name not in file.schema_arrow.names:
         raise ValueError(f"there is no column {name!r} in {path.name}, and there is in other files of the folder")
     types = needed("pyarrow").types
     kind = file.schema_arrow.field(name).type
     kind = kind.value_type if types.is_dictionary(kind) else kind
-    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
-    if any(each(kind) for each in tests):
+    if any(each(kind) for each in (types.is_integer, types.is_floating, types.is_decimal, types.is_null)):
         return _NUMBERS
+    if types.is_boolean(kind):
+        return _TRUTHS
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return _TEXTS
     if types.is_temporal(kind):
@@ -353,7 +354,9 @@ class ParquetRows:
                 for name in self.names
             ]
             dates = frozenset(k for k, each in enumerate(kinds) if _DATES in each)
-            codes = {k: Codes(self._missing) for k, each in enumerate(kinds) if k in texts or each != {_NUMBERS}}
+            codes = {
+                k: Codes(self._missing) for k, each in enumerate(kinds) if k in texts or each - {_NUMBERS, _TRUTHS}
+            }
             stored = [name for name in self.names if name in held] or held[:1]  # of which one is needed to count rows
             cuts = cuts_of(sum(file.metadata.num_rows for file in files), here.nprocs)
             self._first = cuts[here.pid]
@@ -369,7 +372,8 @@ class ParquetRows:
             for file in files:
                 file.close()
         levels = [codes[k].levels if k in codes else None for k in range(len(self.names))]
-        return Columns(chunks, levels, dates=dates)
+        truths = frozenset(k for k, each in enumerate(kinds) if each == {_TRUTHS} and k not in codes)
+        return Columns(chunks, levels, dates=dates, truths=truths)
 
     def place(self, row: int) -> str:
         """Return the number of one of this process's rows in the table, in words."""

@@ -120,7 +120,10 @@ def coding_of(table: Table, columns: Sequence[str], others: Sequence[str]) -> tu
                 "of two texts the first in sorted order counts as 0"
             )
         if table.levels[table.column(name)] is None:
-            raise DataError(f"{table.source}: column {name!r} has numbers, it has no reference level")
+            raise DataError(
+                f"{table.source}: column {name!r} has numbers, it has no reference level; categorical= or "
+                f"--categorical {name} makes levels of them"
+            )
     notes = table.notes
     if left < rows:
         notes += (f"{rows - left} of {rows} rows have missing values and are left out",)

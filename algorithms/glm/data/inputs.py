@@ -242,11 +242,12 @@ def check_index(X: Any, vectors: Sequence[Any]) -> None:
 
 
 def part_of(table: Table, name: str, kept: Any = slice(None)) -> np.ndarray:
-    """Return the kept values of a column; texts as texts, not as codes."""
-    values = table.vector(name)[kept]
+    """Return the kept values of a column; texts as texts, not as codes, and truth values as these."""
+    found: np.ndarray = table.vector(name)[kept]
     levels = table.levels[table.column(name)]
-    found: np.ndarray = values if levels is None else np.array(levels)[values]
-    return found
+    if levels is not None:
+        return np.array(levels)[found]
+    return found.astype(bool) if name in table.truths and not np.isnan(found).any() else found
 
 
 def is_sparse(value: Any) -> bool:

@@ -113,8 +113,6 @@ def prepared(X: Any, given: Given, family: Family, classes: int, intercept: bool
     if isinstance(data, Table):
         parts = _of_table(data, given, formula)
         target = formula.target if formula else given.y if isinstance(given.y, str) else "y"
-        if is_frame(X) and isinstance(given.y, str) and X[given.y].dtype == bool:  # which the table has as 0 and 1
-            parts = parts._replace(vectors=parts.vectors._replace(y=parts.vectors.y.astype(bool)))
         _check_intercept(parts.coding, intercept)
     else:
         parts, target = _of_arrays(data, given), "y"

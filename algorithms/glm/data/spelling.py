@@ -1,8 +1,8 @@
 """Numbers as people write them, and dates: what the texts of a column are, so that none becomes a category in silence.
 
-"1,101" and "1 101" group digits by three, "33%" is a percentage; a column of them is read as numbers.  A date is no
-number, and a column of them has a category for nearly every row.  What a column is goes by all of its values, wherever
-they lie: each process counts its kinds.
+"1,101" and "1 101" group digits by three, "33%" is a percentage, "True" and "False" are 1 and 0, as they are in a data
+frame; a column of one of them is read as numbers.  A date is no number, and a column of them has a category for nearly
+every row.  What a column is goes by all of its values, wherever they lie: each process counts its kinds.
 """
 
 from __future__ import annotations
@@ -37,12 +37,14 @@ class Spelling(IntEnum):
     PERCENT = 2
     OTHER = 3  # a number with the other decimal mark
     DATE = 4
-    TEXT = 5
+    TRUTH = 5
+    TEXT = 6
 
 
 NOUNS = {  # of one value, of several
     Spelling.NUMBER: ("number", "numbers"), Spelling.GROUPED: ("number", "numbers"),
     Spelling.PERCENT: ("percentage", "percentages"), Spelling.DATE: ("date", "dates"), Spelling.TEXT: ("text", "texts"),
+    Spelling.TRUTH: ("truth value", "truth values"),
     Spelling.OTHER: ("number with another decimal mark", "numbers with another decimal mark"),
 }  # fmt: skip
 
@@ -67,7 +69,11 @@ def kind_of(text: str, decimal: str | None) -> Spelling:
     """Return what a text is, by the decimal mark of its file; None: where texts are meant to be texts."""
     if is_number(text.encode(), decimal or "."):
         return Spelling.NUMBER
-    if decimal is None or _DIGIT.search(text) is None:
+    if decimal is None:
+        return Spelling.TEXT
+    if text in _TRUTHS:
+        return Spelling.TRUTH
+    if _DIGIT.search(text) is None:
         return Spelling.TEXT
     if text.endswith("%") and is_number(text[:-1].strip().encode(), decimal):
         return Spelling.PERCENT
@@ -80,7 +86,9 @@ def kind_of(text: str, decimal: str | None) -> Spelling:
 
 
 def number_of(text: str, decimal: str) -> float:
-    """Return the number that a text of the kinds NUMBER, GROUPED and PERCENT means: 0.33 of "33%"."""
+    """Return the number that a text of the kinds NUMBER, GROUPED, PERCENT and TRUTH means: 0.33 of "33%"."""
+    if text in _TRUTHS:
+        return _TRUTHS[text]
     plain = text.removesuffix("%").strip()
     if _grouped(plain, decimal):
         plain = plain.translate(_UNGROUPED[decimal])
@@ -105,6 +113,7 @@ def _grouped(text: str, decimal: str) -> bool:
     return _GROUPED[decimal].fullmatch(text) is not None
 
 
+_TRUTHS = {"True": 1.0, "TRUE": 1.0, "true": 1.0, "False": 0.0, "FALSE": 0.0, "false": 0.0}  # those of pandas
 _OTHER = {".": ",", ",": "."}
 _GROUPED = {
     mark: re.compile(rf"[+-]?[1-9]\d{{0,2}}(?P<by>[{other}{_BLANKS}])\d{{3}}((?P=by)\d{{3}})*([{mark}]\d*)?")
@@ -120,7 +129,8 @@ def spelt(found: Columns) -> list[Spelt]:
         for k, column in numbers.items():
             column.add(chunk[k])
     return [
-        _spelt_texts(found, k) if levels is not None else numbers[k].spelt() for k, levels in enumerate(found.levels)
+        _spelt_texts(found, k) if levels is not None else numbers[k].spelt(k in found.truths)
+        for k, levels in enumerate(found.levels)
     ]
 
 
@@ -147,10 +157,11 @@ class _NumberColumn:
         self._counts_up = self._counts_up and np.array_equal(values, self._start + np.arange(self._rows, count))
         self._rows = count
 
-    def spelt(self) -> Spelt:
-        """Return what the values are."""
+    def spelt(self, truths: bool) -> Spelt:
+        """Return what the values are: truth values by their type, or numbers."""
+        kind = Spelling.TRUTH if truths else Spelling.NUMBER
         counts, first = [0] * len(Spelling), [None] * len(Spelling)  # type: list[int], list[tuple[int, str] | None]
-        counts[Spelling.NUMBER], first[Spelling.NUMBER] = self._present, self._first
+        counts[kind], first[kind] = self._present, self._first
         counting = np.nan if not self._present else float(self._start) if self._counts_up else None
         return Spelt(False, tuple(counts), tuple(first), counting)
 

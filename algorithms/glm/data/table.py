@@ -42,6 +42,7 @@ class Table:
     reference : of columns of text the level that others are compared with, where it is not the first.
     notes : sentences on how the table was read.
     matrix : the rows in C order, where the columns of all chunks are those of this matrix; else None.
+    truths : the names of columns whose 0 and 1 are truth values, which labels of classes stay.
     """
 
     names: tuple[str, ...]
@@ -54,6 +55,7 @@ class Table:
     reference: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     matrix: np.ndarray | None = field(default=None, repr=False)
+    truths: frozenset[str] = frozenset()
 
     def column(self, name: str) -> int:
         """Return the number of a column.  Raises DataError if there is none of this name."""
@@ -84,9 +86,9 @@ def read_table(
     na : texts that mark a missing value, besides an empty field, NA, N/A, n/a, #N/A, <NA>, NULL, null, None and nan.
     categorical : columns whose values are categories though they are numbers or dates.
     The columns of a Parquet folder include those in the names of folders inside it, "year=2026".
-    Text is UTF-8, or UTF-16 or UTF-32 with a byte-order mark.  Columns of numbers whose digits are grouped ("1,101")
-    and of percentages ("33%", which is 0.33) are read as numbers; a column without a name that counts the rows, as
-    pandas' to_csv writes it, is left out.  The table has notes of it.
+    Text is UTF-8, or UTF-16 or UTF-32 with a byte-order mark.  Columns of numbers whose digits are grouped ("1,101"),
+    of percentages ("33%", which is 0.33) and of True and False are read as numbers; a column without a name that counts
+    the rows, as pandas' to_csv writes it, is left out.  The table has notes of it.
     Every process reads the lines that begin in its range of bytes, or its rows of the row groups.
     Cost: 1 superstep in which all agree what the columns are, one more if some have texts, to agree on their numbers;
     compressed text is dealt out by process 0 before.
@@ -136,7 +138,8 @@ def local_table(frame: Any) -> Table:
     if gone:
         raise DataError(f"Input X contains NaN: values are missing in column {names[gone[0]]!r}")
     levels = tuple(None if each is None else tuple(each) for each in found.levels)
-    return Table(names, levels, found.chunks, (len(frame),), FRAME, part.place)
+    truths = frozenset(names[k] for k in found.truths)
+    return Table(names, levels, found.chunks, (len(frame),), FRAME, part.place, truths=truths)
 
 
 def categories_of(values: Any) -> Any:
@@ -204,9 +207,12 @@ class _Frame:
     def columns(self, texts: set[int]) -> Columns:
         levels: list[list[str] | None] = []
         whole: Chunk = []
+        truths = set()
         for k in range(len(self.names)):
             values = self.rows.iloc[:, k]
             numbers = None if k in texts else _numbers(values)
+            if numbers is not None and _has_truths(values):
+                truths.add(k)
             if numbers is None:
                 codes = Codes()
                 missing = values.isna().to_numpy()
@@ -220,10 +226,18 @@ class _Frame:
         return Columns(
             [[each[low : low + CHUNK_ROWS] for each in whole] for low in range(0, count, CHUNK_ROWS)] if whole else [],
             levels,
+            truths=frozenset(truths),
         )
 
     def place(self, row: int) -> str:
         return f"row {self.first + row}"  # counted as those of arrays are, and by .iloc
+
+
+def _has_truths(values: Any) -> bool:
+    """Return whether all values of a column of a data frame that are there are truth values."""
+    if getattr(values.dtype, "kind", "O") != "O":
+        return bool(values.dtype.kind == "b")
+    return all(isinstance(each, (bool, np.bool_)) for each in values.dropna())
 
 
 def _numbers(values: Any) -> np.ndarray | None:
@@ -322,9 +336,10 @@ def _agreed(
     if not mine.rows:
         mine = Columns([], mine.levels)
     levels = _numbered(source, names, mine, sorted(texts), order or {}) if texts else {}
+    truths = frozenset(each.name for each in columns if each.place not in texts and each.are_truths)
     table = Table(
         names, tuple(levels.get(k) for k in range(len(names))), mine.chunks, counts, source, part.place, notes=notes,
-        matrix=mine.matrix,
+        matrix=mine.matrix, truths=truths,
     )  # fmt: skip
     return table if kept is None else _without_index(table, columns, {*kept, *categorical})
 
@@ -340,6 +355,11 @@ class _Column(NamedTuple):
         """Return how many values of all processes are of some kinds."""
         return sum(each.counts[kind] for each in self.told for kind in kinds)
 
+    @property
+    def are_truths(self) -> bool:
+        """Whether there are values, and all are truth values."""
+        return 0 < self.count(Spelling.TRUTH) == self.count(*Spelling)
+
 
 def _place_on(part: TableRows, pid: int, row: int) -> str | None:
     return part.place(row) if world().pid == pid else None
@@ -351,7 +371,9 @@ def _are_numbers(source: str, part: TableRows, column: _Column) -> bool:
     Raises DataError if most of them are numbers or dates, with the first that is not as the others, or cannot be used.
     """
     counts = {kind: column.count(kind) for kind in Spelling}
-    others = counts[Spelling.TEXT]
+    if column.are_truths:
+        return True
+    others = counts[Spelling.TEXT] + counts[Spelling.TRUTH]
     like = sum(counts.values()) - others
     numbers = counts[Spelling.NUMBER] + counts[Spelling.GROUPED]
     if others >= like or counts[Spelling.NUMBER] == like + others:
@@ -390,10 +412,13 @@ def _are_numbers(source: str, part: TableRows, column: _Column) -> bool:
 
 def _how(column: _Column, decimal: str | None) -> str:
     """Return a note on how the texts of a column were read as numbers."""
-    kind = Spelling.PERCENT if column.count(Spelling.PERCENT) else Spelling.GROUPED
+    what = {
+        Spelling.TRUTH: "truth values", Spelling.PERCENT: "percentages",
+        Spelling.GROUPED: "numbers with grouped digits",
+    }  # fmt: skip
+    kind = next(kind for kind in what if column.count(kind))
     _, text = next(first for each in column.told if (first := each.first[kind]) is not None)
-    what = "percentages" if kind is Spelling.PERCENT else "numbers with grouped digits"
-    return f"column {column.name} has {what}: {text!r} is read as {number_of(text, decimal or '.'):.15g}"
+    return f"column {column.name} has {what[kind]}: {text!r} is read as {number_of(text, decimal or '.'):.15g}"
 
 
 def _without_index(table: Table, columns: Sequence[_Column], kept: Collection[str]) -> Table:

@@ -139,7 +139,8 @@ class MultinomialRegression(Conventions):
 
     def _place(self, classes: np.ndarray, unknown: bool) -> int:
         """Return the number of the reference among the classes, which may be unknown: in a run without values."""
-        found = [0] if self.reference is None else np.flatnonzero(classes == self.reference).tolist()
+        alike = (classes == self.reference) | (classes.astype(str) == str(self.reference))  # "True", of a command
+        found = [0] if self.reference is None else np.flatnonzero(alike).tolist()
         found = found or [0] * unknown
         if not found:
             raise DataError(f"reference={self.reference!r}: no row is of this class; there are {_shown(classes)}")

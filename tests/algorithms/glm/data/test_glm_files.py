@@ -242,6 +242,46 @@ def test_percentages_are_shares(nprocs: int, reader: str, tmp_path: Path) -> Non
     assert notes == ("column share has percentages: '0.0%' is read as 0",)
 
 
+@pytest.mark.parametrize("nprocs", [1, 3, 17])
+def test_truth_values_are_numbers_as_those_of_a_frame_are(nprocs: int, reader: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    frame = pandas.DataFrame({"y": rng.normal(size=40).round(3), "late": rng.random(40) < 0.4, "x": np.arange(40.0)})
+    written, packed = tmp_path / "trains.csv", tmp_path / "trains.parquet"
+    spelled = np.where(frame["late"], np.resize(["True", "TRUE", "true"], 40), np.resize(["FALSE", "False"], 40))
+    frame.assign(late=spelled).to_csv(written, index=False)
+    frame.to_parquet(packed, row_group_size=7)
+    pandas.testing.assert_frame_equal(pandas.read_csv(written), frame)
+
+    def main(proc: bsp.Process) -> None:
+        data = [frame, written, packed, frame.astype({"late": object})]
+        models = [glm.LinearRegression().fit(each, "y") for each in data]
+        assert {each.solution_.names for each in models} == {("late", "x")}
+        for each in models:
+            np.testing.assert_allclose(each.coef_, models[0].coef_, rtol=1e-12, atol=0)
+            for rows in (frame[["late", "x"]], *(read_table(path, columns=["late", "x"]) for path in data[1:3])):
+                found = each.predict(rows)
+                np.testing.assert_allclose(found, models[0].predict(frame[["late", "x"]]), rtol=0, atol=1e-12)
+        for y, kind in (("late", glm.LogisticRegression), ("late", glm.MultinomialRegression), ("late ~ x", None)):
+            models = [(kind or glm.LogisticRegression)().fit(each, y) for each in data]
+            for each in models:
+                assert each.classes_.dtype == bool
+                np.testing.assert_allclose(each.coef_, models[0].coef_, rtol=1e-9, atol=0)
+        for each in models:
+            assert each.score(written, "late") == each.score(packed, "late") == each.score(frame, frame["late"])
+
+    bsp.run(main, nprocs=nprocs)
+    _, notes = read(written, nprocs)
+    assert notes == ("column late has truth values: 'FALSE' is read as 0",) or frame["late"][0]
+    gaps = tmp_path / "gaps.csv"
+    gaps.write_text(
+        "\n".join(["y,late,town", *(f"{k},{['True', '', 'False'][k % 3]},True" for k in range(20)), "1,,x"])
+    )
+    found, _ = read(gaps, nprocs)
+    np.testing.assert_array_equal(found["late"], [*np.resize([1, np.nan, 0], 20), np.nan])
+    assert found["town"] == ["True"] * 20 + ["x"]  # one text among them: they are names
+    assert read(gaps, nprocs, categorical=["late"])[0]["late"] == [*np.resize(["True", None, "False"], 20), None]
+
+
 MIXED = {
     "a text among numbers": (["1", "2", "x", "4"], "3 numbers and 1 text: line 4 has 'x'"),
     "a text among grouped ones": (["1,000", "2,000", "x", "4"], "3 numbers and 1 text: line 4 has 'x'"),
@@ -321,7 +361,7 @@ def test_a_dialect_that_cannot_be_is_refused(options: dict[str, str], message: s
     assert "a Parquet file has no delimiter and no decimal mark" in refused(frame, 2, decimal=",")
 
 
-NUMBER, GROUPED, PERCENT, OTHER, DATE, TEXT = Spelling
+NUMBER, GROUPED, PERCENT, OTHER, DATE, TRUTH, TEXT = Spelling
 KINDS = {
     "1": NUMBER, "-1e5": NUMBER, "inf": NUMBER, "1,101": GROUPED, "-12,345,678.9": GROUPED,
     "0,101": OTHER, "1,5": OTHER, "1.234,5": OTHER, "33%": PERCENT, "-0.5 %": PERCENT,
@@ -329,6 +369,7 @@ KINDS = {
     "2024-13-01": TEXT, "2024-01-32": TEXT, "31/12/99": DATE, "1.2.3": TEXT, "18-25": TEXT,
     "12:30:05": DATE, "1:10": TEXT, "": TEXT, "%": TEXT, "1_000": TEXT, "Mai 68": TEXT,
     "2024-05-01 23:59:59.5 +02:00": DATE, "Ward 3": TEXT, "10 Downing 1999": TEXT, "nan%": TEXT,
+    "True": TRUTH, "false": TRUTH, "TRUE": TRUTH, "tRue": TEXT, "yes": TEXT, "T": TEXT,
 }  # fmt: skip
 
 
@@ -342,7 +383,16 @@ def test_what_a_text_is(text: str) -> None:
 
 
 def test_what_a_number_is() -> None:
-    cases = {"1,101": 1101.0, "-12,345,678.9": -12345678.9, "33%": 0.33, "-0.5 %": -0.005, "1e3%": 10.0, "1 000.": 1e3}
+    cases = {
+        "1,101": 1101.0,
+        "-12,345,678.9": -12345678.9,
+        "33%": 0.33,
+        "true": 1.0,
+        "False": 0.0,
+        "-0.5 %": -0.005,
+        "1e3%": 10.0,
+        "1 000.": 1e3,
+    }
     assert {text: number_of(text, ".") for text in cases} == cases
     assert number_of("1.234,5", ",") == 1234.5
 
