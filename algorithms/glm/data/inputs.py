@@ -246,8 +246,10 @@ def part_of(table: Table, name: str, kept: Any = slice(None)) -> np.ndarray:
     found: np.ndarray = table.vector(name)[kept]
     levels = table.levels[table.column(name)]
     if levels is not None:
-        return np.array(levels)[found]
-    return found.astype(bool) if name in table.truths and not np.isnan(found).any() else found
+        found = np.array(levels)[found]
+    elif name in table.truths and not np.isnan(found).any():
+        found = found.astype(bool)
+    return found
 
 
 def is_sparse(value: Any) -> bool:
