@@ -73,6 +73,7 @@ def lsqr(
     Cost of an iteration, A of shape (m, n): W = 4 nnz/p + 8 m/p + 14 n/p; H = twice the far columns of A and 4 (p - 1)
     words; S = 2.
     Collective; the iterations are `proc.rounds`.  A run without values makes `iter_lim` of them.
+    Raises ValueError if atol or btol is negative or NaN.
     """
     matrix, given = operator(A, "lsqr"), ba.asarray(b)
     if given.ndim != 1 or given.shape[0] != matrix.shape[0]:
@@ -92,7 +93,7 @@ def lsqr(
     with np.errstate(over="ignore", invalid="ignore"):
         vv = dot(v, v)
         ba.persist(x, u, v, bb, square, vv)
-    judged = limit_of(0.0, iter_lim, "lsqr") == 0.0
+    judged = limit_of(0.0, iter_lim, "lsqr", atol, btol) == 0.0
     if (unit := unit_of(given, *reals(bb))) is not None:
         return _in_unit(float(unit), lsqr(
             matrix, given * unit, damp, atol, btol, conlim, iter_lim, show, calc_var, None if x0 is None else x * unit

@@ -179,14 +179,14 @@ def limit_of(limit: float, maxiter: int | None, name: str, *tolerances: float) -
     """Return a limit of norms; in a run without values one that no norm reaches, so that `maxiter` rounds are priced.
 
     tolerances : what the limit was made of.  It may be NaN for want of a norm, they may not.
-    Raises ValueError if `maxiter` is not given there, if it or the limit is negative, or if a tolerance is NaN.
+    Raises ValueError if `maxiter` is not given there, if it is negative, or if a tolerance is negative or NaN.
     """
     if any(np.isnan(each) for each in tolerances):
         raise ValueError(f"{name}: a tolerance is NaN, which nothing is within; 0 goes on as long as it helps")
+    if any(each < 0 for each in tolerances):
+        raise ValueError(f"{name}: a tolerance is negative; 0 goes on as long as it helps")
     if maxiter is not None and maxiter < 0:
         raise ValueError(f"{name}: {maxiter} iterations at most: a number from 0")
-    if limit < 0:
-        raise ValueError(f"{name}: a limit of norms, rtol or atol, is negative; 0 goes on as long as it helps")
     if not world().abstract:
         return limit
     if maxiter is None:
