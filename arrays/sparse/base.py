@@ -43,7 +43,7 @@ _COMPARED = {"maximum": np.greater, "minimum": np.less}  # `_COMPARED[name](0, x
 def _not_compared(sign: str, a: object, b: object) -> TypeError:
     return TypeError(
         f"{sign!r} not supported between instances of {type(a).__name__!r} and {type(b).__name__!r}: "
-        "compare a.todense(), or the stored values, a.entries"
+        "compare a.todense(), or the stored values, a.entries, as a.kept(a.entries > 0.5) does"
     )
 
 
@@ -330,12 +330,28 @@ class SparseBase:
         return self._mapped(lambda entries: ufunc(entries, other))
 
     def __eq__(self, other: object) -> bool:
-        """Raise TypeError, as `<` does: the elements that are equal would fill the array."""
+        """Raise TypeError, as other comparisons do: the elements for which it holds may fill the array."""
         raise _not_compared("==", self, other)
 
     def __ne__(self, other: object) -> bool:
         """Raise TypeError: see `==`."""
         raise _not_compared("!=", self, other)
+
+    def __lt__(self, other: object) -> bool:
+        """Raise TypeError: see `==`."""
+        raise _not_compared("<", self, other)
+
+    def __le__(self, other: object) -> bool:
+        """Raise TypeError: see `==`."""
+        raise _not_compared("<=", self, other)
+
+    def __gt__(self, other: object) -> bool:
+        """Raise TypeError: see `==`."""
+        raise _not_compared(">", self, other)
+
+    def __ge__(self, other: object) -> bool:
+        """Raise TypeError: see `==`."""
+        raise _not_compared(">=", self, other)
 
     __hash__ = object.__hash__  # arrays are keys by identity
 

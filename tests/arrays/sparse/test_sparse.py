@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import pickle
 import re
 from collections.abc import Callable
@@ -208,7 +209,7 @@ def test_comparisons_are_refused_alike(nprocs: int) -> None:
     def main(proc: bsp.Process) -> None:
         A, B = sparse.from_scipy(W), sparse.from_scipy(W)
         compared: list[Callable[[Any, Any], Any]] = [
-            lambda a, b: a == b, lambda a, b: a != b, lambda a, b: a > b, lambda a, b: a <= b,
+            operator.eq, operator.ne, operator.gt, operator.ge, operator.lt, operator.le,
         ]  # fmt: skip
         for a, b in [(A, 0), (0, A), (A, B), (A, A), (A, ba.ones((5, 5))), (ba.ones((5, 5)), A), (A.tocoo(), 1)]:
             for compare in compared:
@@ -218,6 +219,9 @@ def test_comparisons_are_refused_alike(nprocs: int) -> None:
             TypeError, match=r"^'==' not .* 'SparseArray' and 'int': compare a.todense\(\), or the stored"
         ):
             A == 0  # noqa: B015
+        with pytest.raises(TypeError, match=r"^'>' not .* 'SparseArray' and 'float': .*, as a.kept\(a.entries > 0.5\)"):
+            A[A > 0.5]
+        same(A.kept(A.entries > 0.5), W.multiply(W > 0.5))
         for product in (lambda: W @ A, lambda: W * A):  # scipy asks NumPy first
             with pytest.raises(TypeError, match=r"beside a matrix W of scipy's, sparse\.from_scipy\(W\)"):
                 product()
