@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Sequence
 from typing import Any, BinaryIO, NamedTuple
 
@@ -27,6 +28,7 @@ _FIELDS = {
     "real": (3, float), "integer": (3, np.int64), "unsigned-integer": (3, np.uint64), "complex": (4, float),
     "pattern": (2, np.int64),
 }  # fmt: skip
+_FORTRAN = re.compile(rb"(?<=[\d.])[dD](?=[+-]?\d)")  # in 1.5D+03, as it writes numbers of double precision
 _SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
 
 
@@ -83,7 +85,7 @@ def read_mtx(path: PathLike, *, bounds: Sequence[int] | None = None) -> SparseAr
     bounds : of the processes' rows, as in `from_coo`.
     Matrices are real (also called double), integer, unsigned-integer (scipy's for uint64), complex, or patterns, whose
     entries become 1.0; symmetric, skew-symmetric and Hermitian ones get the entries of the other triangle.  Duplicates
-    are summed.
+    are summed.  Exponents may be Fortran's: 1.5D+03.
     Cost: two supersteps to read and to agree on it, and those of `from_coo`; see `lines_of` for compressed text.
     Raises NoSuchFile, FileError, FormatError with the line; PlanTooLarge, before any entry is read, if the processes'
     shares of the entries do not fit in their memory.
@@ -129,7 +131,7 @@ def _plain_entries(own: TextLines, header: MarketHeader) -> Entries | None:
 
 def _checked_entries(own: TextLines, header: MarketHeader) -> Entries:
     """Return the entries of a process's lines; ValueError with the line of the first mistake."""
-    table, place = table_of(own, "%")
+    table, place = table_of(own, "%", lambda lines: _FORTRAN.sub(b"e", lines) if header.dtype.kind in "fc" else lines)
     rows = indices_of(table, 0, 1, header.rows, place, "row")
     columns = indices_of(table, 1, 1, header.columns, place, "column")
     return Entries(rows, columns, _values(table, header))

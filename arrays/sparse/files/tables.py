@@ -46,11 +46,16 @@ def pieces(own: TextLines, comments: str | None) -> Iterator[bytes]:
         yield without(rest, comments)
 
 
-def table_of(own: TextLines, comments: str | None) -> tuple[np.ndarray, Place]:
-    """Return the numbers of this process's lines, (lines, columns), and a function that names the line of a row."""
+def table_of(
+    own: TextLines, comments: str | None, rewritten: Callable[[bytes], bytes] = bytes
+) -> tuple[np.ndarray, Place]:
+    """Return the numbers of this process's lines, (lines, columns), and a function that names the line of a row.
+
+    rewritten : returns whole lines as they are to be read.
+    """
     fields, lines = own.opening.fields, 0
     parts = [np.empty((0, len(fields.columns)), fields.dtype)]
-    for piece in pieces(own, comments):
+    for piece in map(rewritten, pieces(own, comments)):
         single = fields.delimiter is None and piece[:1] != b" " and not any(mark in piece for mark in _RUNS)
         found = fields._replace(delimiter=" ") if single else fields
         try:

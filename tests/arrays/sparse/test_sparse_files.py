@@ -105,6 +105,22 @@ def test_double_is_another_word_for_real(tmp_path: Path) -> None:
     equal(read(lambda: sparse.read_mtx(path), 2), ss.csr_array(scipy.io.mmread(path)))
 
 
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_exponents_may_be_fortrans(tmp_path: Path, nprocs: int) -> None:
+    """scipy.io.mmread reads 1.5D+03 as 1.5, in silence."""
+    path = tmp_path / "a.mtx"
+    values = ["1d3", "-1.5D-3", "2.D+02", "7.25", "1e-2", "3D0"]
+    for field, more in (("real", ""), ("complex", " 1d1")):
+        lines = [f"{k + 1} {k + 1}  {value}{more}\n" for k, value in enumerate(values)]
+        path.write_text(f"%%MatrixMarket matrix coordinate {field} general\n% D\n6 6 6\n{''.join(lines)}")
+        known = np.diag([1e3, -1.5e-3, 2e2, 7.25, 1e-2, 3.0]) + (np.diag([10j] * 6) if more else 0)
+        equal(read(lambda: sparse.read_mtx(path), nprocs), ss.csr_array(known))
+    path.write_text("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 1d\n")
+    assert "line 3: column 3 ('value'): '1d' is no number" in told(FormatError, lambda: sparse.read_mtx(path), nprocs)
+    path.write_text("%%MatrixMarket matrix coordinate integer general\n2 2 1\n1 2 1d3\n")
+    assert "line 3: column 3 ('value'): '1d3' is no integer" in told(FormatError, lambda: sparse.read_mtx(path), nprocs)
+
+
 SYMMETRIES = [
     ("symmetric", "real"), ("symmetric", "complex"), ("symmetric", "integer"), ("symmetric", "pattern"),
     ("skew-symmetric", "real"), ("skew-symmetric", "complex"), ("skew-symmetric", "integer"), ("hermitian", "complex"),
