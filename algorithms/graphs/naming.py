@@ -42,15 +42,16 @@ def from_named_edges(
 
 def read_named_edges(
     path: PathLike, columns: tuple[str | int, str | int], weights: str | int | None = None, *, header: bool = True,
-    delimiter: str | None = None, directed: bool = True,
+    delimiter: str | None = None, comments: str | None = None, directed: bool = True,
 ) -> tuple[Graph, list[str]]:  # fmt: skip
     """Read the graph of a list of edges between named vertices; return it, and the names in order.  Collective.
 
     path : a file of text, also compressed (.gz, .bz2, .xz), or of Parquet, or a folder of them.
     columns, weights : the columns of the ends and the values of the edges; without weights each edge is a one.  They
         are names; with header=False, which is for text whose first line is an edge, they are numbers from 0.
-    delimiter : one character; None: what separates the fields of the first lines, a comma where several do.  Text has
-        no comments, and runs of blanks are several delimiters.
+    delimiter : one character; None: what separates the fields of the first lines, a comma where several do.  Runs of
+        blanks are several delimiters.
+    comments : of text, what is between this and the end of a line is not read; None: names may have any characters.
     directed : as of `from_edges`.
     A name is the text of its field, without blanks around it.  Vertex k has the k-th name; bisect.bisect_left(names,
     name) is the number of one.  The graph does not depend on p.
@@ -78,7 +79,8 @@ def read_named_edges(
                 )
         return wanted
 
-    rows = (table_of(path) or TextRows)(path, choose, Dialect(delimiter, missing=("",), header=header))
+    dialect = Dialect(delimiter, missing=("",), header=header, comments=() if comments is None else (comments,))
+    rows = (table_of(path) or TextRows)(path, choose, dialect)
     parts: list[np.ndarray] = []
     levels: list[list[str]] = []
 

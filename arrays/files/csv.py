@@ -233,7 +233,7 @@ class TextRows:
         sample = file.read(SAMPLE)
         file.seek(0)
         dialect = completed(self._given, sample, self._usual)
-        opened = opening_of(file, dialect.delimiter, dialect.header, np.dtype(float), None, 0)
+        opened = opening_of(file, dialect.delimiter, dialect.header, np.dtype(float), None, 0, dialect.comments)
         names = _all_named(opened.fields.names)
         if (
             dialect.header

@@ -331,8 +331,10 @@ class ParquetRows:
 
     def __init__(self, path: PathLike, choose: Choose, dialect: Dialect | None = None) -> None:
         given = dialect or Dialect()
-        if given.delimiter is not None or given.decimal is not None or not given.header:
-            raise ValueError("a Parquet file has no delimiter and no decimal mark, and its columns have names")
+        if given.delimiter is not None or given.decimal is not None or given.comments or not given.header:
+            raise ValueError(
+                "a Parquet file has no delimiter and no decimal mark, no comments, and its columns have names"
+            )
         self._missing = given.missing
         self._path, self._choose, self._first = path, choose, 0
         self.names: tuple[str, ...] = ()

@@ -120,6 +120,27 @@ def test_a_first_line_may_be_an_edge(tmp_path: Path, mark: str, nprocs: int) -> 
     assert bsp.run(read, nprocs=nprocs) == [wanted([("Rome", "Oslo", 1.0)])] * nprocs
 
 
+@pytest.mark.parametrize("nprocs", [1, 3, 5])
+@pytest.mark.parametrize("ending", [".txt", ".txt.gz"])
+def test_lists_of_names_may_have_comments(tmp_path: Path, ending: str, nprocs: int) -> None:
+    """As lists of SNAP do, whose first lines are comments; a name may have the mark where there are none."""
+    path = tmp_path / f"a{ending}"
+    edges = [("Oslo", "Rome", 1.0), ("Rome", "C#", 1.0), ("Lima", "Quito", 1.0)]
+    lines = ["# Nodes: 5 Edges: 3, directed", "#", *(f"{u}\t{v}" for u, v, _ in edges), "# end"]
+    write = gzip.compress if ending.endswith("gz") else bytes
+
+    def read(proc: bsp.Process, comments: str | None, header: bool) -> Any:
+        columns: Any = ("from", "to") if header else (0, 1)
+        return named(graphs.read_named_edges(path, columns, header=header, comments=comments))
+
+    path.write_bytes(write("\n".join(lines[2:5]).encode()))
+    assert bsp.run(read, None, False, nprocs=nprocs) == [wanted(edges)] * nprocs
+    edges[1] = ("Rome", "C", 1.0)
+    for head in ([], ["from\tto  # both cities"]):
+        path.write_bytes(write("\r\n".join([*lines[:2], *head, *lines[2:]]).encode()))
+        assert bsp.run(read, "#", bool(head), nprocs=nprocs) == [wanted(edges)] * nprocs
+
+
 @pytest.mark.parametrize("nprocs", [1, 3])
 def test_a_table_without_rows_is_an_empty_graph(tmp_path: Path, nprocs: int) -> None:
     (tmp_path / "a.csv").write_text("from,to,w\n")

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from bsp.arrays.files.lines.comments import without
 from bsp.arrays.files.lines.fields import MISSING, fields_of, is_blank
 
 SAMPLE = 1 << 16  # bytes from the beginning of a file that are looked at
@@ -27,12 +28,14 @@ class Dialect(NamedTuple):
     decimal : the decimal mark, "." or ","; None: found from the first lines.
     missing : texts that mark a missing value.
     header : whether the first line has the names of the columns; else they are c0, c1, ...
+    comments : marks that begin a comment, which ends with its line; lines of comments alone are no rows.
     """
 
     delimiter: str | None = None
     decimal: str | None = None
     missing: tuple[str, ...] = MISSING
     header: bool = True
+    comments: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Raise ValueError for a delimiter or decimal mark that cannot be."""
@@ -48,7 +51,7 @@ def completed(given: Dialect, sample: bytes, usual: str) -> Dialect:
 
     sample : the first `SAMPLE` bytes, UTF-8; all of a shorter file.   usual : the separator by the file's ending.
     """
-    lines = sample.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    lines = without(sample.removeprefix(b"\xef\xbb\xbf"), given.comments).split(b"\n")
     if len(sample) >= SAMPLE:
         del lines[-1]  # it may end anywhere
     lines = [line.removesuffix(b"\r") for line in lines if line.strip()]
