@@ -40,7 +40,8 @@ def mst(graph: Graph) -> tuple[Graph, float]:
     """Return a spanning forest of least total length, as an undirected graph, and that length.  Collective.
 
     The graph must be undirected, with equal lengths both ways; edges of equal length are ordered by their ends, so that
-    the forest does not depend on p.  Raises GraphError if a length is NaN.
+    the forest does not depend on p.  Lengths may be infinite; the sum of a forest that has inf and -inf is NaN, as that
+    of the numbers is.  Raises GraphError if a length is NaN.
 
     Each process first leaves out the edges that no forest of its own edges has, and joins own vertices by those that
     every forest of all edges has.  As soon as the edges that are left between such trees are no more than a process's
@@ -95,7 +96,8 @@ def mst(graph: Graph) -> tuple[Graph, float]:
             if not more:
                 break
         state.root = graph.look_up(above, state.root)
-    total = here.private.allreduce(float(length[state.taken].sum()))
+    with np.errstate(invalid="ignore"):
+        total = here.private.allreduce(float(length[state.taken].sum()))
     found = source[state.taken], target[state.taken], length[state.taken]
     return from_edges(*found, graph.size, directed=False), total
 

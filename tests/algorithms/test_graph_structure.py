@@ -119,6 +119,25 @@ def test_trees_that_grow_in_rounds_are_those_that_one_process_finds(
                 assert bsp.run(lambda proc, seed=seed: forest(proc, seed), nprocs=nprocs)[0] == wanted
 
 
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_lengths_of_a_forest_may_be_infinite(nprocs: int) -> None:
+    """Their sum is what Python's is, without a warning: -inf, inf or NaN."""
+    u, v, least, most = [0, 1, 0, 2, 3], [1, 2, 2, 3, 4], -np.inf, np.inf
+
+    def main(proc: bsp.Process, w: list[float]) -> tuple[list[float], float]:
+        mine = slice(proc.pid, None, proc.nprocs)
+        forest, total = graphs.mst(graphs.from_edges(u[mine], v[mine], w[mine], 5, directed=False))
+        one, other, lengths = forest.adjacency.triples()
+        return sorted(np.concatenate(proc.allgather(lengths[one < other])).tolist()), total
+
+    for lengths in ([least, 2.0, most, 3.0, most], [1.0, 2.0, 3.0, most, 1.0], [least, 1.0, 1.0, 2.0, 3.0]):
+        with np.errstate(all="raise"):
+            found, total = bsp.run(main, lengths, nprocs=nprocs)[0]
+        known = sorted([*sorted(lengths[:3])[:2], *lengths[3:]])
+        assert found == known
+        np.testing.assert_equal(total, sum(known))
+
+
 def test_of_parallel_edges_a_forest_takes_the_first() -> None:
     trees = sys.modules["bsp.algorithms.graphs.trees"]
     one, other = np.array([2, 0, 1, 1, 3, 0]), np.array([2, 1, 0, 0, 0, 3])  # a loop, then parallel ones
