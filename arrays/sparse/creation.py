@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
+import psutil
 import scipy.sparse
 
 from bsp.arrays.errors import ArrayError, PlanTooLarge
@@ -53,7 +54,8 @@ def from_coo(
     symmetric : of a matrix: each triple off the diagonal counts for its mirrored place too.  Sums of duplicates are
         equal on both sides of the diagonal, to the last bit.
     Raises ArrayError on all processes if an index is out of range on any, SyncMismatch if they give different shapes or
-        bounds, PlanTooLarge if a word for each row, with entries or without, does not fit into the memory.
+        bounds, PlanTooLarge if a word for each row, with entries or without, does not fit into the memory limit, or
+        where there is none, into the memory of a machine.
     Cost: H = three words for each entry that moves and one for each of a process's rows; S = 6, with `bounds` 3, and 1
         more without `shape`; if symmetric, twice as many words for the entries, and S = 5 more.  By coordinates: two
         words for each entry, and samples; S = 6, or more where there are many entries or duplicates.
@@ -82,16 +84,16 @@ def from_coo(
                 f"from_coo: {len(places[0])} rows, {len(places[1])} columns, {len(entries)} values; "
                 "an array by coordinates has its shape by name: from_coo((i, j, k), values, shape=...)"
             )
+        needed, limit = 8 * lengths[0] / here.nprocs, here.memory or psutil.virtual_memory().total
+        if needed > limit:
+            raise PlanTooLarge(
+                f"from_coo: {lengths[0]} rows need {in_bytes(needed)} on each process, a word a row with entries or "
+                f"without, limit {in_bytes(limit)}; "
+                "np.searchsorted(np.unique(np.concatenate(proc.allgather(rows))), rows) numbers those that have entries"
+            )
         return [checked_indices(each, shape[k], f"from_coo: {_AXES[k]}") for k, each in enumerate(places)]
 
     own, others = here.together("from_coo", checked)
-    needed = 8 * shape[0] / here.nprocs
-    if here.memory and needed > here.memory:
-        raise PlanTooLarge(
-            f"from_coo: {shape[0]} rows need {in_bytes(needed)} on each process, a word a row with entries or without, "
-            f"limit {in_bytes(here.memory)}; np.searchsorted(np.unique(np.concatenate(proc.allgather(rows))), rows) "
-            "numbers those that have entries"
-        )
     if symmetric:
         own, others, entries = _both_ways(here, own, others, entries, shape[0])
     limits = balanced(here, own, shape[0]) if bounds is None else limits_of(bounds, shape[0], here.nprocs)

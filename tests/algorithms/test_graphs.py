@@ -468,6 +468,10 @@ def test_identifiers_that_would_need_a_word_each_are_refused_with_what_to_do(npr
             pytest.raises(ba.PlanTooLarge, match=r"from_coo: 10000000001 rows need .* np\.searchsorted\("),
         ):
             graphs.from_edges(u, u)
+        with pytest.raises(
+            ba.PlanTooLarge, match=r"from_coo: 281474976710656 rows need .*, limit \d"
+        ):  # of the machine
+            graphs.from_edges(u * 0 + 2**48 - 1, u)
 
     bsp.run(main, nprocs=nprocs)
 
