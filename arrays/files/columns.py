@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
@@ -62,6 +63,7 @@ class Columns(NamedTuple):
     size : the bytes of a plain text file, which must be the same on all processes.
     dates : the places of columns of dates, read as their texts, of files that tell dates from texts.
     truths : those of columns of truth values, read as 0 and 1, of files that tell them from numbers.
+    orders : by place, of columns that have dictionaries of their texts, these dictionaries; each of them once.
     """
 
     chunks: list[Chunk]
@@ -72,6 +74,7 @@ class Columns(NamedTuple):
     size: int = 0
     dates: frozenset[int] = frozenset()
     truths: frozenset[int] = frozenset()
+    orders: Mapping[int, Sequence[tuple[str, ...]]] = MappingProxyType({})
 
     @property
     def rows(self) -> int:

@@ -263,6 +263,7 @@ def _cast(column: Any, name: str, dtype: DType) -> np.ndarray:
 
 
 _NUMBERS, _TRUTHS, _TEXTS, _DATES = "numbers", "truth values", "texts", "dates"  # kinds of columns in tables
+_MOST_ORDERED = 1000  # texts of a dictionary that is an order of categories
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -321,6 +322,15 @@ def _column(values: Any, count: int, codes: Codes | None) -> np.ndarray:
     return found
 
 
+def _note_orders(values: Any, orders: list[tuple[str, ...]]) -> None:
+    """Add the dictionaries of a column, if it has any, to the known ones.  Long ones are no order of categories."""
+    if needed("pyarrow").types.is_dictionary(values.type):
+        for chunk in values.chunks:
+            order = tuple(str(each).strip() for each in chunk.dictionary[: _MOST_ORDERED + 1].to_pylist())
+            if len(order) <= _MOST_ORDERED and order not in orders:
+                orders.append(order)
+
+
 class ParquetRows:
     """The rows that one process reads of a Parquet file, or of all files of a folder, in columns of numbers and texts.
 
@@ -362,20 +372,25 @@ class ParquetRows:
             stored = [name for name in self.names if name in held] or held[:1]  # of which one is needed to count rows
             cuts = cuts_of(sum(file.metadata.num_rows for file in files), here.nprocs)
             self._first = cuts[here.pid]
-            chunks = [
-                [
-                    _column(batch.column(name) if name in held else folders[number][name], len(batch), codes.get(k))
-                    for k, name in enumerate(self.names)
+            orders: dict[int, list[tuple[str, ...]]] = {}
+            chunks = []
+            for number, _, part in _groups(files, stored, *cuts[here.pid : here.pid + 2]):
+                for k in codes:
+                    if self.names[k] in held:
+                        _note_orders(part.column(self.names[k]), orders.setdefault(k, []))
+                chunks += [
+                    [
+                        _column(batch.column(name) if name in held else folders[number][name], len(batch), codes.get(k))
+                        for k, name in enumerate(self.names)
+                    ]
+                    for batch in part.to_batches(CHUNK_ROWS)
                 ]
-                for number, _, part in _groups(files, stored, *cuts[here.pid : here.pid + 2])
-                for batch in part.to_batches(CHUNK_ROWS)
-            ]
         finally:
             for file in files:
                 file.close()
         levels = [codes[k].levels if k in codes else None for k in range(len(self.names))]
         truths = frozenset(k for k, each in enumerate(kinds) if each == {_TRUTHS} and k not in codes)
-        return Columns(chunks, levels, dates=dates, truths=truths)
+        return Columns(chunks, levels, dates=dates, truths=truths, orders=orders)
 
     def place(self, row: int) -> str:
         """Return the number of one of this process's rows in the table, in words."""

@@ -19,7 +19,19 @@ import numpy as np
 
 from bsp.algorithms.glm.data.spelling import NOUNS, Spelling, Spelt, as_numbers, number_of, spelt
 from bsp.algorithms.glm.errors import DataError, agreed, no_column
-from bsp.arrays.files import CHUNK_ROWS, Choose, Chunk, Codes, Columns, Dialect, PathLike, TableRows, TextRows, table_of
+from bsp.arrays.files import (
+    CHUNK_ROWS,
+    Choose,
+    Chunk,
+    Codes,
+    Columns,
+    Dialect,
+    PathLike,
+    TableRows,
+    TextRows,
+    is_number,
+    table_of,
+)
 from bsp.arrays.procedures import world
 from bsp.cost.units import counted
 from bsp.values.payload import cuts_of
@@ -33,8 +45,9 @@ _UNNAMED = re.compile(r"Unnamed: \d+(\.\d+)?|__index_level_\d+__")  # by pandas,
 class Table:
     """The rows of a table that one process has; those of all processes in pid order are the table.
 
-    names : of the columns.   levels : of each column the texts that codes stand for, sorted, or in the order of a data
-        frame's categories; None: numbers.  Both are the same on every process.
+    names : of the columns.   levels : of each column the texts that codes stand for, in the order of a data frame's
+        categories or of a Parquet file's dictionary, of numbers by their size, else sorted; None: numbers.  Both are
+        the same on every process.
     chunks : the rows, some thousand at a time, by column: float64 with NaN for what is missing, or codes with -1.
     counts : rows on each process.
     source : its name in messages.  place : returns where a row of this process is, in words: "line 17".
@@ -80,7 +93,8 @@ def read_table(
     columns : the columns to read, or a function that returns them, given the names of all; None: all.
     exclude : columns to leave out.
     missing : "error": a missing value ends the fit with its column and line; "drop": rows that have one are left out.
-    reference : {column: level}: texts are compared with this one, not with the first in sorted order.
+    reference : {column: level}: texts are compared with this one, not with the first: of texts in sorted order, of
+        numbers the least, in Parquet of the order of a dictionary, as of pandas' categories.
     delimiter : one character; None: a comma (a tab if the name ends in .tsv), or what separates the fields of the first
         lines.   decimal : "." or ","; None: what their numbers have.
     na : texts that mark a missing value, besides an empty field, NA, N/A, n/a, #N/A, <NA>, NULL, null, None and nan.
@@ -121,10 +135,10 @@ def frame_table(frame: Any) -> Table:
     columns = [frame.iloc[:, k] for k in range(len(names))]
     here.note_given([len(frame), *(each.to_numpy() for each in columns if getattr(each.dtype, "kind", "O") in "biuf")])
     cuts = cuts_of(len(frame), here.nprocs)
-    categories = [categories_of(frame.iloc[:, k]) for k in range(len(names))]
-    order = {k: [str(each).strip() for each in some] for k, some in enumerate(categories) if some is not None}
     part = _Frame(frame, names, slice(cuts[here.pid], cuts[here.pid + 1]))
-    return _agreed(FRAME, part, [names[k] for k in order], order=order)
+    return _agreed(
+        FRAME, part, [name for name, each in zip(names, columns, strict=True) if categories_of(each) is not None]
+    )
 
 
 def local_table(frame: Any) -> Table:
@@ -207,12 +221,14 @@ class _Frame:
     def columns(self, texts: set[int]) -> Columns:
         levels: list[list[str] | None] = []
         whole: Chunk = []
-        truths = set()
+        truths, orders = set(), {}
         for k in range(len(self.names)):
             values = self.rows.iloc[:, k]
             numbers = None if k in texts else _numbers(values)
             if numbers is not None and _has_truths(values):
                 truths.add(k)
+            if (categories := categories_of(values)) is not None:
+                orders[k] = [tuple(str(each).strip() for each in categories)]
             if numbers is None:
                 codes = Codes()
                 missing = values.isna().to_numpy()
@@ -227,6 +243,7 @@ class _Frame:
             [[each[low : low + CHUNK_ROWS] for each in whole] for low in range(0, count, CHUNK_ROWS)] if whole else [],
             levels,
             truths=frozenset(truths),
+            orders=orders,
         )
 
     def place(self, row: int) -> str:
@@ -288,13 +305,11 @@ def _read(source: str, part: TableRows, texts: set[int]) -> Columns:
 
 
 def _agreed(
-    source: str, part: TableRows, categorical: Sequence[str] = (), kept: Collection[str] | None = None,
-    order: Mapping[int, Sequence[str]] | None = None,
-) -> Table:  # fmt: skip
+    source: str, part: TableRows, categorical: Sequence[str] = (), kept: Collection[str] | None = None
+) -> Table:
     """Read this process's rows and agree on the columns with all processes.  One superstep, two if there are texts.
 
     categorical : columns that are read as texts.   kept : of a file, columns that stay though they have no name.
-    order : by column the texts in their order, where they are not to be sorted.
     """
     found: list[Columns] = []
 
@@ -334,8 +349,8 @@ def _agreed(
                 as_numbers(again, column.place)
         mine = again
     if not mine.rows:
-        mine = Columns([], mine.levels)
-    levels = _numbered(source, names, mine, sorted(texts), order or {}) if texts else {}
+        mine = mine._replace(chunks=[], matrix=None)
+    levels = _numbered(source, names, mine, sorted(texts), categorical) if texts else {}
     truths = frozenset(each.name for each in columns if each.place not in texts and each.are_truths)
     table = Table(
         names, tuple(levels.get(k) for k in range(len(names))), mine.chunks, counts, source, part.place, notes=notes,
@@ -460,15 +475,17 @@ def _counts_up(told: Sequence[Spelt], counts: Sequence[int]) -> bool:
 
 
 def _numbered(
-    source: str, names: tuple[str, ...], mine: Columns, texts: Sequence[int], order: Mapping[int, Sequence[str]]
+    source: str, names: tuple[str, ...], mine: Columns, texts: Sequence[int], categorical: Collection[str]
 ) -> dict[int, tuple[str, ...]]:
-    """Agree on the levels of columns of texts, sorted or in order, and recode this process's values.  One superstep."""
+    """Agree on the levels of columns of texts and their order, and recode this process's values.  One superstep."""
     own = [list(mine.levels[k] or ()) for k in texts]
-    told = world().private.allgather([levels[: MOST_LEVELS + 1] for levels in own])
+    orders = [[order for order in mine.orders.get(k, ()) if len(order) <= MOST_LEVELS] for k in texts]
+    told = world().private.allgather(([levels[: MOST_LEVELS + 1] for levels in own], orders))
     agreed_levels = {}
     for place, k in enumerate(texts):
-        every = set().union(*(levels[place] for levels in told))
-        found = tuple([each for each in dict.fromkeys(order[k]) if each in every] if k in order else sorted(every))
+        every = set().union(*(levels[place] for levels, _ in told))
+        given = {order for _, each in told for order in each[place]} | {*mine.orders.get(k, ())}  # all have a frame's
+        found = _ordered(every, given, mine.decimal or "." if names[k] in categorical else None)
         if len(found) > MOST_LEVELS:
             raise DataError(f"{source}: column {names[k]!r} has more than {MOST_LEVELS} different texts; exclude it")
         number = {level: code for code, level in enumerate(found)}
@@ -477,3 +494,15 @@ def _numbered(
             chunk[k] = recoded[chunk[k]]
         agreed_levels[k] = found
     return agreed_levels
+
+
+def _ordered(levels: set[str], given: Collection[tuple[str, ...]], decimal: str | None) -> tuple[str, ...]:
+    """Return the levels of a column in order: that of the one dictionary that has them, of numbers, or of texts.
+
+    given : the dictionaries.   decimal : the decimal mark of categories, which may be numbers; None: they are texts.
+    """
+    if len(given) == 1 and levels.issubset(order := next(iter(given))):
+        return tuple(each for each in dict.fromkeys(order) if each in levels)
+    if decimal is not None and all(is_number(each.encode(), decimal) for each in levels):
+        return tuple(sorted(levels, key=lambda each: (number_of(each, decimal), each)))
+    return tuple(sorted(levels))

@@ -337,13 +337,13 @@ def test_numbers_are_categories_if_told(nprocs: int, reader: str, tmp_path: Path
     frame = pandas.read_csv(path, dtype={"code": str})
     same(read(path, nprocs, categorical=["code"])[0], frame)
     model = bsp.run(lambda proc: glm.LinearRegression().fit(read_table(path, categorical=["code"]), "y"), nprocs=nprocs)
-    X = np.column_stack([frame["code"] == "10", frame["code"] == "2", frame["x"]]).astype(float)
+    X = np.column_stack([frame["code"] == "2", frame["code"] == "10", frame["x"]]).astype(float)
     np.testing.assert_allclose(
         np.append(model[0].intercept_, model[0].coef_),
         np.linalg.lstsq(np.column_stack([np.ones(30), X]), frame["y"], rcond=None)[0],
         rtol=1e-10, atol=0,
     )  # fmt: skip
-    assert model[0].solution_.names == ("code[10]", "code[2]", "x")
+    assert model[0].solution_.names == ("code[2]", "code[10]", "x")  # numbers in their order, as pandas' categories
     assert "categorical='cod': there is no column 'cod'; did you mean 'code'?" in refused(path, 2, categorical=["cod"])
 
 

@@ -77,6 +77,28 @@ def test_texts_that_only_a_dictionary_has_are_no_levels(tmp_path: Path, nprocs: 
 
 
 @pytest.mark.parametrize("nprocs", PROCESSES)
+def test_categories_are_in_the_order_of_the_frame_that_was_written(tmp_path: Path, nprocs: int) -> None:
+    path, folder = tmp_path / "people.parquet", tmp_path / "people"
+    orders = {"first": ["é", "zz", "c", "a b"], "other": ["c", "é", "a b"], "plain": None}
+    frame = PEOPLE[["y"]].assign(**{name: pandas.Categorical(PEOPLE["town"], each) for name, each in orders.items()})
+    frame.to_parquet(path, row_group_size=2)
+    frame.assign(year=PEOPLE["year"]).to_parquet(folder, partition_cols=["year"], index=False)
+    levels = {"y": None, "first": ("é", "c", "a b"), "other": ("c", "é", "a b"), "plain": ("a b", "c", "é")}
+    known = {(*levels, *more): (*levels.values(), *(None for _ in more)) for more in ((), ("year",))}
+    for each in (path, folder):
+        for table in bsp.run(lambda proc, each=each: glm.read_table(each), nprocs=nprocs):
+            assert table.levels == known[table.names]
+    coded = pyarrow.array(["b", "a", "b", "c"]).dictionary_encode()
+    parts = [{"x": coded}, {"x": pyarrow.array(["c", "a"]).dictionary_encode()}]  # no one order
+    folder = tmp_path / "parts.parquet"
+    folder.mkdir()
+    for k, part in enumerate(parts):
+        written(folder / f"{k}.parquet", part)
+    for table in bsp.run(lambda proc: glm.read_table(folder), nprocs=nprocs):
+        assert table.levels == (("a", "b", "c"),)
+
+
+@pytest.mark.parametrize("nprocs", PROCESSES)
 def test_files_of_a_folder_may_have_other_types_and_need_the_same_columns(tmp_path: Path, nprocs: int) -> None:
     folder = tmp_path / "people.parquet"
     folder.mkdir()
