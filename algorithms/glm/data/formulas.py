@@ -153,6 +153,12 @@ def _columns(side: Any, table: Table) -> tuple[str, ...]:
     """Return the columns of a table that one side of a formula uses.  Raises DataError for one that is not there."""
     used = set().union(*(_used_by(factor, table.names) for term in side for factor in term.factors))
     for name in sorted(used):
+        column, _, attribute = name.partition(".")
+        if attribute and name not in table.names and column in table.names:
+            raise DataError(
+                f"{name!r} in a formula: there {column!r} is a column of numbers or texts, without pandas' attributes "
+                f"such as .{attribute}: make a column of {name} before"
+            )
         table.column(name)
     return tuple(name for name in table.names if name in used)
 

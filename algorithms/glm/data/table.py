@@ -407,8 +407,9 @@ def _are_numbers(source: str, part: TableRows, column: _Column) -> bool:
     name, shown = column.name, f"{text!r:.40}"
     if alike and main == (Spelling.DATE,):
         raise DataError(
-            f"{source}: column {name!r} has dates, neither numbers nor groups: {place} has {shown}; exclude it, or "
-            f"make it categorical (categorical= or --categorical {name})"
+            f"{source}: column {name!r} has dates, neither numbers nor groups: {place} has {shown}; make a column of "
+            "numbers of it before, as the month or the days since a date, exclude it, or make it categorical "
+            f"(categorical= or --categorical {name})"
         )
     if alike:
         raise DataError(

@@ -311,6 +311,8 @@ def test_a_model_without_an_intercept() -> None:
     ("text", "message"),
     [
         ("visits ~ nosuch", "there is no column 'nosuch'"),
+        ("visits ~ nosuch.dt.month", "there is no column 'nosuch.dt.month'"),
+        ("visits ~ age + age.dt.month", r"'age\.dt\.month' in a formula: .* make a column of age\.dt\.month before"),
         ("visits ~ agee", "did you mean 'age'"),
         ("visits ~ age +", "misplaced"),
         ("~ age", "no response"),

@@ -48,7 +48,8 @@ def test_numbers_and_dates_are_categories_where_they_are_said_to_be(tmp_path: Pa
         "yes": ["True", None, "False", "True", "True", "False", "True"], "time": [f"{day} 00:00:00" for day in days],
     }  # fmt: skip
     assert (
-        "column 'day' has dates, neither numbers nor groups: row 1 has '2024-01-01'; exclude it, or make it categorical"
+        "column 'day' has dates, neither numbers nor groups: row 1 has '2024-01-01'; make a column of numbers of it "
+        "before, as the month or the days since a date, exclude it, or make it categorical"
         in refused(path, nprocs, columns=["day"])
     )
 
