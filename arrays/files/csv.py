@@ -235,6 +235,8 @@ class TextRows:
         dialect = completed(self._given, sample, self._usual)
         opened = opening_of(file, dialect.delimiter, dialect.header, np.dtype(float), None, 0, dialect.comments)
         names = _all_named(opened.fields.names)
+        if any("\ufffd" in name for name in names):  # what is read for bytes that are no text
+            raise ValueError(f"line {opened.lines}: it is not UTF-8: convert the file, as with iconv")
         if (
             dialect.header
             and len(names) > 1

@@ -31,6 +31,10 @@ from bsp.values.payload import cuts_of
 
 Open = Callable[[BinaryIO], Opening]
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}  # by lower case
+_PACKED = {  # by how they begin
+    b"\x1f\x8b": (".gz", "gzip"), b"BZh": (".bz2", "bzip2"), b"\xfd7zXZ\0": (".xz", "xz"),
+    b"(\xb5/\xfd": (".zst", "zstd"), b"PK\3\4": (".zip", "zip"),
+}  # fmt: skip
 _HEAD = 1 << 22  # bytes of a text that is not UTF-8 in which its data must begin, and end if not all are read
 
 
@@ -77,7 +81,9 @@ def _own_lines(path: PathLike, opening: Open) -> TextLines:
     """Return the lines that begin in this process's range of bytes."""
     here = world()
     with open(path, "rb") as file:
-        coded = encoding_of(file.read(4))
+        beginning = file.read(8)
+        _check_plain(beginning)
+        coded = encoding_of(beginning[:4])
         file.seek(0)
         opened = opening(file) if coded is None else _opened(file, coded, opening)
         unit = 1 if coded is None else coded.unit.itemsize
@@ -97,6 +103,16 @@ def _own_lines(path: PathLike, opening: Open) -> TextLines:
     own = partial(span, path, *ends)
     stream = own if coded is None else lambda: coded.stream(own())
     return TextLines(opened, uncommented(stream, opened.comments), partial(_lines_before, path, ends[0], coded), size)
+
+
+def _check_plain(beginning: bytes) -> None:
+    """Raise ValueError for a file that is compressed though its name does not tell."""
+    for mark, (ending, name) in _PACKED.items():
+        if beginning.startswith(mark):
+            what = (
+                f"name it so that it ends in {ending}" if ending in OPENERS else "decompress it, or compress it by gzip"
+            )
+            raise ValueError(f"it is compressed by {name}: {what}")
 
 
 def _opened(file: BinaryIO, coded: Encoding, opening: Open) -> Opening:

@@ -159,6 +159,13 @@ def test_text_that_cannot_be_read_is_refused_clearly(nprocs: int, tmp_path: Path
     assert "line 1 has NUL characters: if it is UTF-16 without a byte-order mark, convert it" in refused(path, nprocs)
     path.write_bytes("y,x\n1,2\n3,4\n".encode("utf-16")[:-1])
     assert "it is not UTF-16-LE, as its first bytes say" in refused(path, nprocs)
+    path.write_bytes("y,größe\n1,2\n3,4\n".encode("latin-1"))
+    assert "line 1: it is not UTF-8: convert the file, as with iconv" in refused(path, nprocs)
+    path.write_bytes(gzip.compress(b"y,x\n1,2\n3,4\n"))
+    assert "it is compressed by gzip: name it so that it ends in .gz" in refused(path, nprocs)
+    for mark, name in ((b"(\xb5/\xfd\x04", "zstd"), (b"PK\x03\x04\x14", "zip")):
+        path.write_bytes(mark + b"\n1,2\n")
+        assert f"it is compressed by {name}: decompress it, or compress it by gzip" in refused(path, nprocs)
     path.write_bytes("y,x\n1,2\n".encode("utf-16") + b"\x00\xdc\x00\xdc" * 9)  # halves of characters
     assert "it is not UTF-16-LE" in refused(path, nprocs)
 
