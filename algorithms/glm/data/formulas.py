@@ -143,7 +143,12 @@ def read_formula(text: str, table: Table, taken: Collection[str]) -> Formula:
         raise DataError(f"formula {text!r}: it has no response; write 'response ~ terms'")
     if not isinstance(terms, formulaic.SimpleFormula) or not isinstance(response, formulaic.SimpleFormula):
         raise DataError(f"formula {text!r}: it has several parts; effects are absorbed by absorb=, not by '|'")
-    if any(str(factor.expr).startswith("offset(") for term in terms for factor in term.factors):
+    parts = [str(factor.expr) for side in (response, terms) for term in side for factor in term.factors]
+    if any(re.search(r"\bQ\(", part) for part in parts):
+        raise DataError(
+            f"formula {text!r}: a name that is no Python name stands in backticks, `as here`, not in Q(...)"
+        )
+    if any(part.startswith("offset(") for part in parts):
         raise DataError(f"formula {text!r}: an offset goes beside the formula, as a column: fit(..., offset='column')")
     left, right = (_columns(side, table) for side in (response, terms))
     return Formula(text, response, terms, left, right)

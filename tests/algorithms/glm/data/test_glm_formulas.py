@@ -311,6 +311,7 @@ def test_a_model_without_an_intercept() -> None:
     ("text", "message"),
     [
         ("visits ~ nosuch", "there is no column 'nosuch'"),
+        ("visits ~ log(Q('the age'))", r"stands in backticks, `as here`, not in Q\("),
         ("visits ~ nosuch.dt.month", "there is no column 'nosuch.dt.month'"),
         ("visits ~ age + age.dt.month", r"'age\.dt\.month' in a formula: .* make a column of age\.dt\.month before"),
         ("visits ~ agee", "did you mean 'age'"),
