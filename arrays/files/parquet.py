@@ -190,26 +190,31 @@ def _kinds(files: Sequence[Any], wanted: Sequence[str], others: Collection[str])
     pyarrow = needed("pyarrow")
     found = []
     for file in files:
-        schema = file.schema_arrow
+        types = _types_of(file)
+        places = {file.metadata.schema.column(k).path: k for k in range(file.metadata.num_columns)}  # nested: several
         for name in wanted:
-            if name not in schema.names:
-                raise ValueError(f"there is no column {name!r}; there are {', '.join([*schema.names, *others])}")
-            kind = schema.field(name).type
+            if name not in types:
+                raise ValueError(f"there is no column {name!r}; there are {', '.join([*types, *others])}")
+            kind = types[name]
             if not (
                 pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) or pyarrow.types.is_boolean(kind)
             ):
                 raise ValueError(f"column {name!r} has {kind}, no numbers")
             dtype = np.dtype(kind.to_pandas_dtype())
-            if dtype.kind != "f" and _may_miss(file.metadata, name):
+            if dtype.kind != "f" and _may_miss(file.metadata, places[name]):
                 dtype = np.dtype(float)
             found.append(dtype)
     return found
 
 
-def _may_miss(metadata: Any, name: str) -> bool:
-    """Return True if a column may have missing values."""
-    paths = [metadata.schema.column(k).path for k in range(metadata.num_columns)]  # a nested column has several
-    column = paths.index(name)
+def _types_of(file: Any) -> dict[str, Any]:
+    """Return the types of a file's columns by name.  To ask the file for each column takes long where it is wide."""
+    schema = file.schema_arrow
+    return dict(zip(schema.names, schema.types, strict=True))
+
+
+def _may_miss(metadata: Any, column: int) -> bool:
+    """Return True if the column of this number may have missing values."""
     for group in range(metadata.num_row_groups):
         rows = metadata.row_group(group)
         statistics = rows.column(column).statistics
@@ -289,12 +294,12 @@ def _kind_in_names(files: Sequence[Path], folders: Sequence[Mapping[str, str | N
     return np.dtype(np.int64 if whole else np.float64)
 
 
-def _kind_in(path: Path, file: Any, name: str) -> str:
-    """Return what a file has in a column.  Raises ValueError if that is none of these kinds."""
-    if name not in file.schema_arrow.names:
+def _kind_in(path: Path, held: Mapping[str, Any], name: str) -> str:
+    """Return what a file, which holds these columns, has in one.  Raises ValueError if that is none of these kinds."""
+    if name not in held:
         raise ValueError(f"there is no column {name!r} in {path.name}, and there is in other files of the folder")
     types = needed("pyarrow").types
-    kind = file.schema_arrow.field(name).type
+    kind = held[name]
     kind = kind.value_type if types.is_dictionary(kind) else kind
     if any(each(kind) for each in (types.is_integer, types.is_floating, types.is_decimal, types.is_null)):
         return _NUMBERS
@@ -356,11 +361,12 @@ class ParquetRows:
         paths = _files_of(self._path)
         files = [parquet.ParquetFile(each) for each in paths]
         try:
+            types = [_types_of(file) for file in files]
             held = tuple(files[0].schema_arrow.names)
             folders = [_folders_of(each, self._path, held, self._missing) for each in paths]
             self.names = self._choose((*held, *folders[0]))
             kinds = [
-                {_kind_in(*each, name) for each in zip(paths, files, strict=True)}
+                {_kind_in(*each, name) for each in zip(paths, types, strict=True)}
                 if name in held
                 else {_kind_of_folders(*each, name) for each in zip(paths, folders, strict=True)}
                 for name in self.names
