@@ -31,8 +31,8 @@ from bsp.values.payload import cuts_of
 
 Open = Callable[[BinaryIO], Opening]
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}  # by lower case
-_PACKED = {  # by how they begin
-    b"\x1f\x8b": (".gz", "gzip"), b"BZh": (".bz2", "bzip2"), b"\xfd7zXZ\0": (".xz", "xz"),
+_PACKED = {  # by how they begin; a table may begin with "BZh"
+    b"\x1f\x8b": (".gz", "gzip"), b"BZh91AY&": (".bz2", "bzip2"), b"\xfd7zXZ\0": (".xz", "xz"),
     b"(\xb5/\xfd": (".zst", "zstd"), b"PK\3\4": (".zip", "zip"),
 }  # fmt: skip
 _HEAD = 1 << 22  # bytes of a text that is not UTF-8 in which its data must begin, and end if not all are read

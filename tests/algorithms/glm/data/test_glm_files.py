@@ -163,6 +163,10 @@ def test_text_that_cannot_be_read_is_refused_clearly(nprocs: int, tmp_path: Path
     assert "line 1: it is not UTF-8: convert the file, as with iconv" in refused(path, nprocs)
     path.write_bytes(gzip.compress(b"y,x\n1,2\n3,4\n"))
     assert "it is compressed by gzip: name it so that it ends in .gz" in refused(path, nprocs)
+    path.write_bytes(bz2.compress(b"y,x\n1,2\n3,4\n"))
+    assert "it is compressed by bzip2: name it so that it ends in .bz2" in refused(path, nprocs)
+    path.write_text("BZh,x\n1,2\n3,4\n")
+    assert list(read(path, nprocs)[0]) == ["BZh", "x"]
     for mark, name in ((b"(\xb5/\xfd\x04", "zstd"), (b"PK\x03\x04\x14", "zip")):
         path.write_bytes(mark + b"\n1,2\n")
         assert f"it is compressed by {name}: decompress it, or compress it by gzip" in refused(path, nprocs)
