@@ -40,6 +40,7 @@ _KINDS: dict[str, type[Exception]] = {
 
 
 _BEGINNING = 80  # bytes of a file's name in that of the unfinished file beside it
+_WRITER = 72  # characters of a host's name, at most 64, and of a number of the operating system's processes
 _SAMPLES, _SAMPLE = 16, 1 << 12  # parts of a file that are compared, and the bytes of each
 
 
@@ -69,18 +70,19 @@ def _attempt(work: Callable[[], Any]) -> tuple[SentError | None, Any]:
         return SentError(kind, text, number), None
 
 
-def agreed(call: str, work: Callable[[], Any], once: bool = False) -> list[Any]:
+def agreed(call: str, work: Callable[[], Any], once: bool = False, unrun: Any = None) -> list[Any]:
     """Run `work` on every process and return what each returned, ordered by pid.  Collective; `work` must not sync.
 
     call : the call as error messages name it: "load('x.npy')".
     once : `work` has effects outside the process, so only one clone of each process runs it.
+    unrun : what takes the place of its value in a run without values, which has no such effects.
     Cost: one superstep, h = p - 1 times the size of what `work` returns.
     Raises FormatError, NoSuchFile, FileError, ImportError, MemoryError or LayoutError on all processes if `work` raised
     on any of them; the message is that of the failing process with the lowest pid.
     """
     here = world()
     told = here.proc.once(lambda: _attempt(work)) if once else _attempt(work)
-    answers = here.private.allgather((None, None) if told is None else told)
+    answers = here.private.allgather((None, unrun) if told is None else told)
     faults = {pid: fault for pid, (fault, _) in enumerate(answers) if fault is not None}
     if faults:
         pid, fault = next(iter(faults.items()))
@@ -152,9 +154,11 @@ def replaced(
     """
     here = world()
     target = Path(os.path.realpath(path))
+    # as many characters everywhere: the words that are sent follow from the program
+    writer = f"{platform.node()}-{os.getpid()}".ljust(_WRITER) if here.pid == 0 else None
 
     def begin() -> str | None:
-        if here.pid != 0:
+        if writer is None:
             return None
         if not target.parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, f"there is no folder {os.fspath(target.parent)!r}")
@@ -163,20 +167,20 @@ def replaced(
             raise OSError(errno.EEXIST, f"it is a {what}, which is not replaced; choose another name")
         if target.exists() and not os.access(target, os.W_OK):  # a rename would replace it all the same
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        part = _part_of(target)
+        _remove_left(target)
+        part = _part_of(target, writer)
         try:
             prepare(part)
         except Exception:
             give_up(part)
             raise
-        return part.name
+        return writer
 
     def give_up(part: Path) -> None:
         with suppress(OSError):  # where nothing can be written, nothing can be removed
             _remove(part)
 
-    (name, *_) = agreed(call, begin, once=True)
-    part = target.with_name(name or ".part")  # a run without values writes nothing
+    part = _part_of(target, agreed(call, begin, once=True, unrun=writer)[0])
 
     def finish() -> None:
         if here.pid == 0:
@@ -252,20 +256,24 @@ def written_in_parts(call: str, path: PathLike, make: Callable[[], bytes]) -> No
     replaced(call, path, prepare, write, [pid for pid, size in enumerate(sizes) if size])
 
 
-def _part_of(target: Path) -> Path:
-    """Return the name of a new file beside the target, which no other job writes; remove those of jobs that have ended.
+def _part_of(target: Path, writer: str) -> Path:
+    """Return the name of the unfinished file beside the target, which no other job writes.
 
-    The name has the host and the operating system's process that begins to write.
+    writer : the host, and the operating system's process that begins to write.
     """
+    beginning = os.fsdecode(os.fsencode(target.name)[:_BEGINNING])  # the name may be as long as names can be
+    return target.with_name(f".{beginning}.{writer.rstrip()}.part")
+
+
+def _remove_left(target: Path) -> None:
+    """Remove the unfinished files beside the target that jobs of this host have left which have ended."""
     import psutil
 
-    beginning = os.fsdecode(os.fsencode(target.name)[:_BEGINNING])  # the name may be as long as names can be
-    start = f".{beginning}.{platform.node()}-"
+    start = _part_of(target, f"{platform.node()}-").name.removesuffix(".part")
     for left in target.parent.glob(f"{glob.escape(start)}*.part"):
         pid = left.name[len(start) :].removesuffix(".part")
         if pid.isdecimal() and (int(pid) == os.getpid() or not psutil.pid_exists(int(pid))):
             _remove(left)
-    return target.with_name(f"{start}{os.getpid()}.part")
 
 
 def _replace(part: Path, target: Path) -> None:

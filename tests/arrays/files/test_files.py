@@ -1234,6 +1234,20 @@ def test_files_are_read_and_not_written_without_values(tmp_path: Path, ending: s
     assert shapes == [_large.shape] * 3 and np.array_equal(alike(lambda: ba.load(path), 2), _large)
 
 
+@pytest.mark.parametrize("ending, library", [(".npy", "numpy"), *FORMATS])
+def test_a_run_without_values_sends_what_one_that_writes_sends(tmp_path: Path, ending: str, library: str) -> None:
+    import_module(library)
+
+    def sent(abstract: bool) -> list[tuple[int, int, int]]:
+        rows = bsp.predict(
+            lambda proc: ba.save(tmp_path / f"x{ending}", ba.ones((300, 20))),
+            nprocs=3, machine=bsp.Machine(p=3), abstract=abstract,
+        )  # fmt: skip
+        return [(row["h_sent"], row["h_received"], row["messages"]) for row in rows]
+
+    assert sent(False) == sent(True)
+
+
 def test_wrong_archives(tmp_path: Path) -> None:
     (tmp_path / "no.npz").write_bytes(b"nothing")
 
