@@ -31,7 +31,7 @@ def agreed(work: Callable[[], Any]) -> list[Any]:
         told = work()
     except (ValueError, TypeError, OSError) as error:
         wrong = error
-    answers = world().private.allgather((wrong, told, world().called([])[0]))
+    answers = world().private.allgather((wrong, told, world().given()))
     for failure, _, _ in answers:
         if failure is not None:
             raise failure from None

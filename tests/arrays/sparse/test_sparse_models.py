@@ -249,6 +249,34 @@ def test_matrices_that_programs_make_are_priced_without_values() -> None:
     assert bsp.predict(main, nprocs=4, machine=bsp.Machine(p=4), abstract=True).per_superstep
 
 
+REAL = ss.csr_array(ss.random_array((80, 80), density=0.08, rng=4))
+CALLS: dict[str, Callable[[sparse.SparseArray], Any]] = {
+    "rows": lambda A: A[10:40],
+    "part": lambda A: A[::3, 5:60],
+    "element": lambda A: A[7, 3],
+    "product": lambda A: (A @ ba.ones(80)).persist(),
+    "square": lambda A: A @ A,
+    "sum": lambda A: A + A.T,
+    "sums": lambda A: A.sum(axis=0).persist(),
+    "by coordinates": lambda A: A.tocoo()[2:9].sum().persist(),
+}
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 5])
+@pytest.mark.parametrize("name", CALLS)
+def test_a_run_without_values_sends_what_one_with_values_sends(name: str, nprocs: int) -> None:
+    """The places of the entries are there in both."""
+
+    def main(proc: bsp.Process) -> None:
+        CALLS[name](sparse.from_scipy(REAL))
+
+    def sent(abstract: bool) -> list[tuple[int, int, int]]:
+        rows = bsp.predict(main, nprocs=nprocs, machine=bsp.Machine(p=nprocs), abstract=abstract)
+        return [(row["h_sent"], row["h_received"], row["messages"]) for row in rows]
+
+    assert sent(True) == sent(False)
+
+
 def test_matrices_of_values_that_are_not_there_name_the_model() -> None:
     def main(proc: bsp.Process) -> None:
         at, values = proc.rng.integers(0, 9, size=10), proc.rng.normal(size=10)
