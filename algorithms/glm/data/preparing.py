@@ -261,8 +261,12 @@ def _looked_at(parts: _Parts, target: str, family: Family, classes: int) -> Prep
 
 
 def _of_checked(costs: Costs, parts: _Parts, target: str, family: Family, classes: int) -> Prepared:
-    """Declare the look at the rows: files are read in a run without values too, and then looked at."""
-    if not is_abstract(parts.values):
+    """Declare the look at the rows: files are read in a run without values too, and then looked at.
+
+    Where X or one vector has no values, nothing is looked at, and all are shapes.
+    """
+    *vectors, absorb = parts.vectors
+    if not any(map(is_abstract, [parts.values, *vectors, *absorb])):
         found = _looked_at(parts, target, family, classes)
         of = found.rows
         shapes = {name: costs.shape_of(getattr(of, name)) for name in ("X", "y", "weights", "offset", "trials")}
@@ -271,9 +275,10 @@ def _of_checked(costs: Costs, parts: _Parts, target: str, family: Family, classe
     assumed = np.arange(min(classes, ASSUMED))
     labels = assumed[: len(assumed) * labelled].astype(parts.vectors.y.dtype)
     agreed(lambda: LabelFacts(True, labels.tolist(), labels.tolist()))
-    vectors = parts.vectors
-    rows = Rows(parts.values, *vectors[:4], parts.names, vectors.clusters, vectors.frequencies, vectors.absorb)
-    return Prepared(rows, target, None, assumed if classes else None, ())
+    X, y, weights, offset, trials, clusters, frequencies = map(costs.shape_of, [parts.values, *vectors])
+    labels_of = tuple(map(costs.shape_of, absorb))
+    rows = Rows(X, y, weights, offset, trials, parts.names, clusters, frequencies, labels_of)
+    return Prepared(rows, target, parts.coding, assumed if classes else None, ())
 
 
 @declares(_of_checked)
