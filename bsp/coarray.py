@@ -591,7 +591,7 @@ class Coarray(NotAValue):
         if self._task.element.abstract is not None:
             values = self._task.element.abstract.joined(values)
         if is_abstract(values) and np.can_cast(values.dtype, dtype, "same_kind"):  # type: ignore[union-attr]
-            return values.astype(dtype)  # type: ignore[union-attr, no-any-return]
+            return values.astype(dtype, copy=False)  # type: ignore[union-attr, no-any-return]
         weak = not isinstance(values, (np.ndarray, np.generic))
         try:
             array = np.asarray(values)

@@ -265,7 +265,10 @@ class Boundary:
         """
         answers: list[Answer] = []
         replies: dict[int, list[np.ndarray]] = {}
+        abstract = self._element.abstract
         for get, coarray in reads:
+            if abstract is not None:
+                abstract.charge(get.source)
             values, lent = read(get, coarray)
             if lent and (get.deliver is not None or written.meet(address_range(values))):
                 values = values.copy()

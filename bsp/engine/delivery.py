@@ -37,7 +37,7 @@ def address_range(array: np.ndarray) -> Range:
 def written_range(effect: Put | PutEach, coarray: Coarray) -> Range:
     """Return the memory that a put may write: exactly its range if that is contiguous, else the whole array."""
     start, stop = address_range(coarray.local)
-    if isinstance(effect, Put) and effect.region.is_range:
+    if start < stop and isinstance(effect, Put) and effect.region.is_range:
         size = coarray.local.itemsize
         return start + effect.region.start * size, start + effect.region.stop * size
     return start, stop

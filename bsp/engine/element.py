@@ -552,6 +552,9 @@ class Element:
         for k, dest in enumerate(send.dests):
             array = send.array
             lent = send.borrowed and not send.kept
+            if self.abstract is not None:  # without values a copy costs nothing, and is what its receiver holds
+                self.abstract.charge(dest)
+                lent = not send.kept
             if array is not None and not send.shared and (lent or k):  # the first may have the buffered one
                 array = array.copy()
             if array is not None:

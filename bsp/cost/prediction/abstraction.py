@@ -28,8 +28,16 @@ class Abstraction:
         self._turn = 0
 
     def enter(self, pid: int) -> None:
-        """Count on the account of process `pid`, whose turn begins."""
+        """Count on the account of process `pid`, whose turn begins.
+
+        Copies that the boundary before has made are no work of a process: the price of the words includes them.
+        """
         self._turn = pid
+        self.charge(pid)
+        counter.take()
+
+    def charge(self, pid: int) -> None:
+        """Charge memory to process `pid`, which is to receive it at a boundary."""
         counter.account = self.accounts[pid]
 
     def seconds(self, measured: float) -> float:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bsp.abstract import HeldMemory, counter
+from bsp.abstract.array import owned, traits_of, viewing
 from bsp.collectives import exchanges
 from bsp.collectives.broadcasts import BROADCAST
 from bsp.collectives.choice import Algorithm, Collective
@@ -88,12 +90,12 @@ class SampledCollectives:
 
     def _all(self, given: dict[int, Packed]) -> list[Any]:
         """Return the values of all processes, by pid."""
-        parts = {pid: unpack(packed) for pid, packed in given.items()}
+        parts = {pid: _held(unpack(packed), len(self._sample.of[pid])) for pid, packed in given.items()}
         return [parts[pid] for pid in self._sample.alike.tolist()]
 
     def broadcast(self, proc: Process, value: Any, root: int, group: Group, algorithm: str | None) -> Any:
         """See `Process.broadcast`."""
-        return unpack(self._from(proc, BROADCAST, f"broadcast(root={root!r})", value, root, group, algorithm))
+        return _held(unpack(self._from(proc, BROADCAST, f"broadcast(root={root!r})", value, root, group, algorithm)))
 
     def _from(
         self, proc: Process, collective: Collective, text: str, value: Any, root: int, group: Group,
@@ -120,7 +122,7 @@ class SampledCollectives:
     ) -> Any:
         """See `Process.scatter`."""
         text = f"scatter(root={root!r})"
-        return unpack(self._from(proc, SCATTER, text, values, root, group, algorithm)[proc.pid])
+        return _held(unpack(self._from(proc, SCATTER, text, values, root, group, algorithm)[proc.pid]))
 
     def gather(self, proc: Process, value: Any, root: int, group: Group, algorithm: str | None) -> Any:
         """See `Process.gather`."""
@@ -202,6 +204,13 @@ class SampledCollectives:
         return {pid: each for pid, each in enumerate(accumulate(self._all(given), op)) if pid in wanted}
 
 
+def _held(value: Any, times: int = 1) -> Any:
+    """Return a value that this process receives, in memory of its own for as many of it as it gets."""
+    if not (is_array(value) and is_abstract(value)):
+        return value
+    return viewing(owned((times, *value.shape), value.dtype), value.shape, value.dtype, traits_of(value))
+
+
 def _words(*packed: Packed) -> float:
     """Return the words of values, with fractions."""
     return sum(map(size_of, packed)) / WORD
@@ -212,9 +221,11 @@ def _added(packed: Packed, nprocs: int, apart: bool) -> float:
 
     apart : whether the values come from different processes: each array then brings a dtype of its own.
     """
+    account, counter.account = counter.account, HeldMemory()  # no process holds what is made to be measured
     first, second = (unpack(dumps([packed]))[0] for _ in range(2))
     if not apart and not isinstance(first, bytes):
         second = first.copy()
+    counter.account = account
     of_one, of_two = (size_of(dumps({nprocs - k: part for k, part in enumerate(parts, 1)}))
                       for parts in ([first], [first, second]))  # fmt: skip
     return (of_two - of_one - size_of(packed)) / WORD

@@ -138,6 +138,62 @@ def test_collectives_carry_the_words_of_the_real_run(call: Any, value: str, npro
         assert [row[quantity] for row in abstract] == [row[quantity] for row in real]
 
 
+SIZE = 100_000
+HELD: dict[str, tuple[Callable[[bsp.Process], Any], Callable[[int, int], float]]] = {
+    # a call, and the arrays of SIZE numbers that process `pid` of p holds at most
+    "put": (
+        lambda proc: proc.coarray(SIZE).put((proc.pid + 1) % proc.nprocs, np.ones(SIZE)),
+        lambda pid, p: 3,  # the coarray, the values, and their copy
+    ),
+    "unbuffered put": (
+        lambda proc: proc.coarray(SIZE).put((proc.pid + 1) % proc.nprocs, np.ones(SIZE), buffered=False),
+        lambda pid, p: 2,
+    ),
+    "gets by one": (
+        lambda proc: [x.get(k) for x in [proc.coarray(SIZE)] for k in range(proc.nprocs * (not proc.pid))],
+        lambda pid, p: 1 if pid else p + 1,
+    ),
+    "messages to one": (
+        lambda proc: proc.send(0, np.ones(SIZE)),
+        lambda pid, p: 2 if pid else p + 1,  # the values and their copy, which is gone when all have arrived
+    ),
+    "gather": (lambda proc: proc.gather(np.ones(SIZE)), lambda pid, p: 1 if pid else p + 1),
+    "alltoall": (lambda proc: proc.alltoall([np.ones(SIZE)] * proc.nprocs), lambda pid, p: p + 1),
+    "scatter": (
+        lambda proc: proc.scatter(None if proc.pid else [np.ones(SIZE)] * proc.nprocs), lambda pid, p: 1 if pid else 2,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("nprocs", [2, 3, 8, 1100])
+@pytest.mark.parametrize("name", HELD)
+def test_memory_is_that_of_the_process_which_receives(name: str, nprocs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bsp.cost.prediction.predict.memory_in_use", lambda: 0)  # that is, before the program
+    call, arrays = HELD[name]
+
+    def main(proc: bsp.Process) -> Any:
+        found = call(proc)
+        proc.sync()
+        return found
+
+    found = bsp.predict(main, nprocs=nprocs, machine=bsp.Machine(p=nprocs), abstract=True)
+    peaks = [element["peak_bytes"] / (8 * SIZE) for element in found.record["per_element"]]
+    assert peaks == pytest.approx([arrays(pid, nprocs) for pid in range(nprocs)], rel=0.15 if nprocs == 2 else 0.05)
+
+
+def test_copies_that_a_boundary_makes_are_no_work_of_the_next_process() -> None:
+    def main(proc: bsp.Process) -> None:
+        x = proc.coarray(SIZE)
+        np.ones(SIZE)
+        x.get((proc.pid + 1) % proc.nprocs)
+        proc.sync()
+        proc.sync()
+
+    rates = dict.fromkeys(("blas1", "blas2", "blas3", "elementwise", "bandwidth"), 1e9)
+    found = bsp.predict(main, nprocs=4, machine=bsp.Machine(p=4, rates=rates), abstract=True)
+    assert [row["w"] > 0 for row in found.per_superstep] == [True, False]
+
+
 def test_everything_is_as_before_afterwards_also_after_an_error() -> None:
     kept = np.zeros, np.random.default_rng
 
