@@ -296,7 +296,8 @@ def of_function(
     low, high = limits[here.pid], limits[here.pid + 1]
 
     def own() -> Any:
-        found = scipy.sparse.csr_array(make(low, high))
+        given = make(low, high)
+        found = scipy.sparse.csr_array(given if scipy.sparse.issparse(given) else given_values(given, "of_function"))
         if found.shape != (high - low, shape[1]):
             raise ArrayError(f"of_function: rows {low} to {high} have shape {found.shape}, columns {shape[1]}")
         return found

@@ -21,9 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from bsp.abstract.errors import NotCounted
+from bsp.abstract.errors import NotCounted, program_here
 from bsp.abstract.probe import DType
-from bsp.source import here
 
 Rule = Callable[..., Any]
 TABLE: dict[Any, Rule] = {}
@@ -224,6 +223,6 @@ def not_counted(function: Any, what: str = "") -> NotCounted:
     module = getattr(function, "__module__", None) or "numpy"
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", repr(function))
     return NotCounted(
-        f"{module}.{name}{what} at {here()}: --abstract has no entry for it in its table of shapes and flops "
+        f"{module}.{name}{what} at {program_here()}: --abstract has no entry for it in its table of shapes and flops "
         "(bsp/abstract/table.py); express it in functions that are there, or run without --abstract"
     )

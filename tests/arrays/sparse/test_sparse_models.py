@@ -289,6 +289,7 @@ def test_matrices_of_values_that_are_not_there_name_the_model() -> None:
             ],
             "from_local": [lambda: sparse.from_local(np.zeros((3, 4)))],
             "diags": [lambda: sparse.diags([np.ones(5)], offsets=[0])],
+            "of_function": [lambda: sparse.of_function((9, 4), lambda low, high: np.ones((high - low, 4)))],
         }  # fmt: skip
         for name, each in calls.items():
             for call in each:

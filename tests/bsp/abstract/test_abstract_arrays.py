@@ -10,6 +10,7 @@ from typing import Any
 import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
+import scipy.linalg
 from abstract_oracle import abstract, agree, outcome, same
 from hypothesis import given
 from hypothesis import strategies as st
@@ -335,6 +336,12 @@ def test_the_text_of_a_branch() -> None:
         "how long it is assumed to run (bsp.expect(condition, times=k)), or run without --abstract"
     )
     assert issubclass(ValueNeeded, bsp.BspError)
+
+
+def test_the_line_is_the_programs_where_another_library_asks_for_values() -> None:
+    with pytest.raises(ValueNeeded) as raised:
+        scipy.linalg.solve(AbstractArray((3, 3)), np.eye(3))
+    assert f"at test_abstract_arrays.py:{raised.tb.tb_lineno}: " in str(raised.value)
 
 
 SCALAR = AbstractArray(1, int)[0]
