@@ -30,17 +30,26 @@ FEW = 32  # up to so many positions the parts between them are sliced and concat
 
 
 def cycled(values: Array, count: int) -> Array:
-    """Return `count` values: those given, in C order, cut or repeated; a single value as an array of no axes."""
+    """Return `count` values: those given, in C order, cut or repeated; a single value as an array of no axes.
+
+    Cost: as `concatenate` for up to 32 times; for more, as x[positions].
+    """
     if values.size == 1:
         return reshape(values, ())
     flat = wrap(ravel(values)._node)
-    if values.size >= count:
+    times, rest = divmod(count, values.size)
+    if not times:
         return flat[:count]
-    return take(flat, arange(count) % values.size)
+    if times > FEW:
+        return take(flat, arange(count) % values.size)
+    return concat([flat] * times + [flat[:rest]] * bool(rest))
 
 
 def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
-    """Return a copy in another shape: elements in C order are dropped at the end, or repeated from the first one."""
+    """Return a copy in another shape: elements in C order are dropped at the end, or repeated from the first one.
+
+    Cost: as `concatenate` for up to 32 times; for more, as x[positions].
+    """
     array = asarray(a)
     given: Any = new_shape
     given = [given] if np.ndim(given) == 0 else given

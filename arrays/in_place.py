@@ -89,7 +89,7 @@ def putmask(x: Array, mask: ArrayLike, values: ArrayLike) -> None:
     """Replace the elements where a mask holds by the values at the same positions, in C order.
 
     values : repeated as often as needed.
-    Cost: no words for one value, or for as many as x has; else the values go to every process (h: their number).
+    Cost: no words for one value, or for as many as x has; else as `resize`.
     """
     target = _changed("putmask", x)
     held = wrap(build.truth(build.strong(build.operand(mask))))

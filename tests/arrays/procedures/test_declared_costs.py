@@ -164,6 +164,14 @@ def test_a_run_without_values_takes_the_supersteps_of_the_run_and_no_fewer_words
     assert sum(h for _, h in declared) >= sum(h for _, h in ran)
 
 
+@pytest.mark.parametrize("p", [2, 7])
+def test_an_array_that_is_repeated_a_few_times_is_concatenated(p: int) -> None:
+    """Each element travels at most once, and no positions do."""
+    declared, ran = (supersteps(lambda: ba.resize(vector(MANY // 4), 3 * MANY // 4), p, each) for each in (True, False))
+    assert [h for _, h in declared] == [h for _, h in ran]
+    assert sum(h for _, h in ran) <= 3 * (MANY // 4 // p + 1)
+
+
 @pytest.mark.parametrize("bins, of", [("auto", vector), ("fd", vector), ("sqrt", integers)])
 def test_a_number_of_bins_that_follows_from_values_is_not_predicted(bins: str, of: Callable[[], Any]) -> None:
     def main(proc: bsp.Process) -> None:
