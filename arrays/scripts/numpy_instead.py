@@ -7,7 +7,6 @@ those arrays whole, and keeps its part.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Iterator
 from types import FunctionType, ModuleType
@@ -95,7 +94,7 @@ class _DealingFunction(_Dealing):
 
 
 def _either(ours: Any, theirs: Any) -> Any:
-    """Return a function of ours that leaves to NumPy ufuncs of numbers, open files, and elements we do not hold."""
+    """Return a function of ours that leaves to NumPy what is small, open files, and elements we do not hold."""
     of_numbers = isinstance(theirs, np.ufunc)
     name = theirs.__name__
 
@@ -110,8 +109,15 @@ def _either(ours: Any, theirs: Any) -> Any:
             return _dealing(theirs)(*args, **kwargs)
         if any(_is_numpys(each) for each in (*args, *kwargs.values())):
             return _dealing(theirs)(*args, **kwargs)
-        with contextlib.suppress(ElementTypeError):
-            return ours(*args, **kwargs)
+        try:
+            found = ours(*args, **kwargs)
+            if type(found) is not ba.Array or found.size > small.LIMIT or not small.are_whole(name, args, kwargs):
+                return found
+        except ElementTypeError:
+            pass
+        except Exception:
+            if not small.are_whole(name, args, kwargs):
+                raise
         return _dealing(theirs)(*args, **kwargs)
 
     return function

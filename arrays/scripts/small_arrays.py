@@ -49,9 +49,9 @@ _JOINING = frozenset({
     "append", "array", "asarray", "column_stack", "concat", "concatenate", "dstack", "hstack", "insert", "stack",
     "vstack",
 })  # fmt: skip
-# those of files, those that call a function of the script for all elements, and those whose results grow with values
+# those of files, and those that call a function of the script for all elements
 _NEVER = frozenset({
-    "bincount", "frombuffer", "fromfile", "from_dlpack", "fromfunction", "genfromtxt", "load", "loadtxt", "save",
+    "frombuffer", "fromfile", "from_dlpack", "fromfunction", "genfromtxt", "load", "loadtxt", "save",
     "savetxt", "savez", "savez_compressed",
 })  # fmt: skip
 _LENGTHS = {"zeros": 0, "ones": 0, "empty": 0, "full": 0, "tile": 1, "resize": 1, "broadcast_to": 1, "repeat": 1}
@@ -189,6 +189,11 @@ def _settling(rule: Callable[..., Any]) -> Callable[..., Any]:
 # ------------------------------------------------------------------------------------ functions
 
 
+def are_whole(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether a function of NumPy's may have its arguments as they are: small arrays, numbers, lists of such."""
+    return name not in _NEVER and sum(map(_elements, (*args, *kwargs.values()))) <= LIMIT
+
+
 def are_small(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Return whether the arguments of a function of NumPy's are small arrays, and its result cannot be much larger."""
     if name in _NEVER:
@@ -199,6 +204,9 @@ def are_small(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         return False
     if name == "arange":
         return _steps(*given) <= LIMIT
+    if name == "bincount":
+        numbers = [each for each in given[1:] if isinstance(each, int | np.integer)]
+        return not any(map(is_abstract, given)) and max(np.max(given[0], initial=0), *numbers, 0) <= LIMIT
     if name in _LENGTHS and any(isinstance(each, np.ndarray) for each in given[_LENGTHS[name] :]):
         return False  # an array of lengths
     if name in _GROWING:

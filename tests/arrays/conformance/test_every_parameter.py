@@ -18,6 +18,9 @@ from numpys_answers import agree, dealt, dealt_always, outcome
 import bsp
 import bsp.arrays as ba
 from bsp.arrays import namespace
+from bsp.arrays.execution.world import world
+from bsp.arrays.scripts import small_arrays
+from bsp.arrays.scripts.numpy_instead import NumPyInstead
 
 RNG = np.random.default_rng(6)
 SQUARE = RNG.normal(size=(4, 4))
@@ -125,7 +128,7 @@ KNOWN: dict[tuple[str, str], tuple[list[Any], str]] = {
     ("unstack", "axis"): ([(0,), [0]], "NumPy moves axes first, and takes what moveaxis takes"),
     ("cumulative_sum", "axis"): ([(0,)], "a tuple of one axis"), ("cumulative_prod", "axis"): ([(0,)], "as above"),
     ("rfftn", "axes"): ([(0, 0)], "an axis twice has lost half of its length"),
-    ("rfft2", "axes"): ([(0, 0)], "as above"),
+    ("rfft2", "axes"): ([(0, 0)], "as above"), ("tril_indices", "m"): ([1.5], "columns are whole"),
     ("", "mode"): ([0], "NumPy's own numbers of clipmodes, by which nobody calls them"),
 }  # fmt: skip
 # by function ("" for all) and parameter: what NumPy refuses and we take
@@ -133,7 +136,7 @@ LENIENT: dict[tuple[str, str], list[Any]] = {
     ("", "keepdims"): [None], ("", "correction"): [None, "1"], ("", "ddof"): ["1"], ("", "subok"): [None],
     ("clip", "min"): [None], ("clip", "max"): [None], ("astype", "device"): ["gpu"], ("unpackbits", "count"): [True],
     ("matrix_rank", "hermitian"): [True, 1], ("", "max_work"): ["1", 1.5, np.int64(1)], ("", "n"): [True],
-    ("resize", "refcheck"): [None],
+    ("resize", "refcheck"): [None], ("fromfunction", "dtype"): [bool], ("tril_indices", "m"): ["1"],
     ("vander", "N"): [True], ("vecdot", "axis"): [True, (0,), [0]], ("histogram_bin_edges", "weights"): ["alike"],
 }  # fmt: skip
 SIGNS = {"svd", "qr", "eigh"}  # factors are unique up to signs
@@ -233,10 +236,14 @@ def functions() -> dict[str, Any]:
     return found
 
 
-def applied(name: str, args: list[Any], places: list[Any], named: dict[str, Any]) -> Any:
+def applied(name: str, args: list[Any], places: list[Any], named: dict[str, Any], numpy: Any = np) -> Any:
     """A call of a function or of a method of the first argument; what changes that returns it."""
-    short = name.rpartition(".")[2]
-    function = getattr(args[0], short) if name.startswith("ndarray.") else functools.partial(functions()[name], args[0])
+    _, *folders, short = name.split(".")
+    if name.startswith("ndarray."):
+        function = getattr(args[0], short)
+    else:
+        theirs = functools.reduce(getattr, [*folders, short], numpy) if numpy is not np else functions()[name]
+        function = functools.partial(theirs, args[0])
     found = function(*args[1:], *places, **named)
     return args[0] if found is None else found
 
@@ -248,8 +255,8 @@ def result_of(name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return np.shape(found), np.asarray(found).dtype
 
 
-def called(name: str, trial: Trial, arrays: dict[str, Any]) -> Any:
-    args = eval(f"[{required(name)}]", {"np": np, **arrays})
+def called(name: str, trial: Trial, arrays: dict[str, Any], numpy: Any = np) -> Any:
+    args = eval(f"[{required(name)}]", {"np": numpy, **arrays})
     if trial.parameter == "*":
         args = args[:1]
 
@@ -261,7 +268,7 @@ def called(name: str, trial: Trial, arrays: dict[str, Any]) -> Any:
 
     def call() -> Any:
         named = {key: given(each) for key, each in trial.named.items()}
-        return applied(name, args, [given(value) for value in trial.places], named)
+        return applied(name, args, [given(value) for value in trial.places], named, numpy)
 
     found = outcome(call, [])
     if name.rpartition(".")[2] in SIGNS and not isinstance(found, Exception):
@@ -316,6 +323,30 @@ def test_every_parameter_is_taken_as_numpy_takes_it(first: str) -> None:
         (pid, text)
         for pid, every in enumerate(results)
         for (name, trial), found, want in zip(tried, every, expected, strict=True)
+        if (text := judged(name, trial, found, want))
+    ]
+    assert wrong == []
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("paired", [1024, 3])
+def test_small_arrays_of_scripts_are_numpys(paired: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of few and of many elements: the results are NumPy's."""
+    monkeypatch.setattr(small_arrays, "_PAIRED", paired)
+    tried = [(name, trial) for name in functions() for trial in trials(name) if "order as" not in trial.text]
+
+    def main(proc: bsp.Process) -> list[Any]:
+        world().as_numpy = True
+        numpy = NumPyInstead(ba, np)
+        return [
+            called(*each, {key: small_arrays.settled(x.copy()) for key, x in OPERANDS.items()}, numpy) for each in tried
+        ]
+
+    (results,) = bsp.run(main, nprocs=1)
+    expected = [called(*each, {key: x.copy() for key, x in OPERANDS.items()}) for each in tried]
+    wrong = [
+        text
+        for (name, trial), found, want in zip(tried, results, expected, strict=True)
         if (text := judged(name, trial, found, want))
     ]
     assert wrong == []
