@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from math import ceil, inf, prod
 from typing import Any
 
@@ -28,33 +29,21 @@ LIMIT = REPLICATED_SIZE  # elements of a small array at most
 _PAIRED = 1 << 10
 _MOST = _PAIRED**2
 
-# functions whose results have as many elements as the integers and the arrays that they are given say
+# functions whose results may have many more elements than the arrays that they are given: as many as integers say, an
+# element for each pair, or one for each pair of rows
 _GROWING = frozenset({
-    "broadcast_to", "empty", "empty_like", "fft", "fft2", "fftn", "full", "full_like", "geomspace", "hfft", "ifft",
-    "ifft2", "ifftn", "ihfft", "indices", "irfft", "irfft2", "irfftn", "kron", "linspace", "logspace", "meshgrid",
-    "ones", "ones_like", "outer", "repeat", "resize", "rfft", "rfft2", "rfftn", "tile", "zeros", "zeros_like",
+    "block", "broadcast_to", "corrcoef", "cov", "diag", "diag_indices", "diagflat", "einsum", "empty", "empty_like",
+    "eye", "fft", "fft2", "fftn", "full", "full_like", "geomspace", "hfft", "identity", "ifft", "ifft2", "ifftn",
+    "ihfft", "indices", "inner", "irfft", "irfft2", "irfftn", "ix_", "kron", "linspace", "logspace", "meshgrid", "ones",
+    "ones_like", "outer", "pad", "repeat", "resize", "rfft", "rfft2", "rfftn", "tensordot", "tile", "tri",
+    "tril_indices", "triu_indices", "unpackbits", "vander", "zeros", "zeros_like",
 })  # fmt: skip
-# those that may have its square
-_SQUARED = frozenset({
-    "block", "diag", "diag_indices", "diagflat", "einsum", "eye", "identity", "ix_", "pad", "tensordot", "tri",
-    "tril_indices", "triu_indices", "unpackbits", "vander",
-})  # fmt: skip
-# those that have as many as the integers say
 _BINNED = frozenset({"histogram", "histogram2d", "histogram_bin_edges", "histogramdd"})
-_PRODUCTS = frozenset({"dot", "matmul", "matvec", "vdot", "vecdot", "vecmat"})
-# those that have an element for each pair of rows
-_PAIRING = frozenset({"corrcoef", "cov", "inner"})
-# those that put their arguments together
-_JOINING = frozenset({
-    "append", "array", "asarray", "column_stack", "concat", "concatenate", "dstack", "hstack", "insert", "stack",
-    "vstack",
-})  # fmt: skip
-# those of files, and those that call a function of the script for all elements
+# functions of files, and those that call a function of the script for all elements
 _NEVER = frozenset({
-    "frombuffer", "fromfile", "from_dlpack", "fromfunction", "genfromtxt", "load", "loadtxt", "save",
-    "savetxt", "savez", "savez_compressed",
+    "frombuffer", "fromfile", "from_dlpack", "fromfunction", "genfromtxt", "load", "loadtxt", "save", "savetxt",
+    "savez", "savez_compressed",
 })  # fmt: skip
-_LENGTHS = {"zeros": 0, "ones": 0, "empty": 0, "full": 0, "tile": 1, "resize": 1, "broadcast_to": 1, "repeat": 1}
 _WRITING = frozenset({"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"})
 
 _part = np.ndarray.__getitem__
@@ -205,24 +194,12 @@ def are_small(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     if name == "arange":
         return _steps(*given) <= LIMIT
     if name == "bincount":
-        numbers = [each for each in given[1:] if isinstance(each, int | np.integer)]
-        return not any(map(is_abstract, given)) and max(np.max(given[0], initial=0), *numbers, 0) <= LIMIT
-    if name in _LENGTHS and any(isinstance(each, np.ndarray) for each in given[_LENGTHS[name] :]):
-        return False  # an array of lengths
-    if name in _GROWING:
-        return prod(map(_factor, given, sizes)) <= LIMIT
-    if name in _SQUARED:
-        return prod(map(_factor, given, sizes)) <= _PAIRED
+        return not any(map(is_abstract, given)) and max(np.max(given[0], initial=0), *_integers(given[1:])) <= LIMIT
     if name in _BINNED:
-        return prod(_factor(each, 1) for each in given if not isinstance(each, np.ndarray)) <= LIMIT
-    if name in _JOINING:
-        return True
+        return prod(_integers(given)) <= LIMIT
+    if name in _GROWING:
+        return prod(map(_factor, given, sizes)) <= _PAIRED
     shapes = [each.shape for each in given if isinstance(each, np.ndarray) and each.size > 1]
-    if name in _PAIRING:
-        rows = prod(prod(shape[:-1]) for shape in shapes)
-        return (rows if len(shapes) > 1 else rows * rows) <= _MOST
-    if name in _PRODUCTS and len(shapes) == 2:
-        return _of_product(shapes) <= _MOST
     return len({*shapes}) < 2 or prod(map(prod, shapes)) <= _MOST
 
 
@@ -251,12 +228,20 @@ _SMALL = frozenset({np.ndarray, SmallArray, SmallArrayOfMany})
 _WITHOUT = frozenset({type(None), bool, int, float, complex, str, slice, np.bool_, np.int64, np.float64})  # elements
 
 
+def _integers(values: Any) -> list[int]:
+    """Return the integers among arguments, and in lists and tuples among them; and 1."""
+    nested = [_integers(each) for each in values if isinstance(each, list | tuple)]
+    return [1, *(int(each) for each in values if isinstance(each, int | np.integer)), *chain.from_iterable(nested)]
+
+
 def _factor(value: Any, size: float) -> float:
-    """Return by how much an argument may multiply the elements of a result: integers count as lengths."""
+    """Return by how much an argument may multiply the elements of a result: integers may be lengths."""
     if isinstance(value, list | tuple):
         return prod(_factor(each, _elements(each)) for each in value)
     if isinstance(value, int | np.integer):
         return max(1, abs(int(value)))
+    if isinstance(value, np.ndarray) and value.dtype.kind in "iu":
+        return max(1, size, float(np.sum(np.abs(value), dtype=float)) ** max(1, min(value.size, 8)))
     return max(1, size)
 
 
