@@ -70,7 +70,7 @@ def _attempt(work: Callable[[], Any]) -> tuple[SentError | None, Any]:
         return SentError(kind, text, number), None
 
 
-def agreed(call: str, work: Callable[[], Any], once: bool = False, unrun: Any = None) -> list[Any]:
+def agreed(call: str, work: Callable[[], Any], once: bool = False, unrun: str | None = None) -> list[Any]:
     """Run `work` on every process and return what each returned, ordered by pid.  Collective; `work` must not sync.
 
     call : the call as error messages name it: "load('x.npy')".
