@@ -16,7 +16,7 @@ import numpy as np
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays.execution.world import world
+from bsp.abstract import creation
 from bsp.arrays.expressions.element_types import KINDS, ElementTypeError
 from bsp.arrays.namespace import OF_NUMPY
 from bsp.arrays.scripts import small_arrays as small
@@ -24,7 +24,8 @@ from bsp.values.payload import is_abstract
 
 _UNSEEDED = "generators of scripts for NumPy"  # in `Task.libraries`: how many were made without a seed
 CALLS_FOR_THE_PROGRAM = True  # of NumPy: a run without values takes them for the script's (`bsp.abstract.creation`)
-_NUMBERS = (int, float, complex, np.generic)
+# types of numbers, and of the arrays that know by themselves what a ufunc may make of them
+_AT_ONCE = {bool, int, float, complex, *np.sctypeDict.values(), small.SmallArray, small.SmallArrayOfMany}
 
 
 class NumPyInstead(ModuleType):
@@ -95,16 +96,16 @@ class _DealingFunction(_Dealing):
 
 def _either(ours: Any, theirs: Any) -> Any:
     """Return a function of ours that leaves to NumPy what is small, open files, and elements we do not hold."""
-    of_numbers = isinstance(theirs, np.ufunc)
+    is_ufunc = isinstance(theirs, np.ufunc)
     name = theirs.__name__
 
     @functools.wraps(ours)
     def function(*args: Any, **kwargs: Any) -> Any:
-        if of_numbers and all(isinstance(each, _NUMBERS) for each in args):
+        if is_ufunc and not kwargs and _AT_ONCE.issuperset(map(type, args)):
             return theirs(*args, **kwargs)
         if small.are_small(name, args, kwargs):
             found = small.settled(theirs(*args, **kwargs))
-            return _as_data(found) if name in ("array", "asarray") and world().abstract else found
+            return _as_data(found) if creation.active() and name in ("array", "asarray") else found
         if small.writes(name, args):
             return _dealing(theirs)(*args, **kwargs)
         if any(_is_numpys(each) for each in (*args, *kwargs.values())):
@@ -128,9 +129,7 @@ def _as_data(found: Any) -> Any:
 
     Integers keep their values, which may be indices.
     """
-    from bsp.abstract.creation import carried
-
-    return carried(found) if type(found) is small.SmallArray and found.dtype.kind in "fc" else found
+    return creation.carried(found) if type(found) is small.SmallArray and found.dtype.kind in "fc" else found
 
 
 def _is_numpys(value: Any) -> bool:

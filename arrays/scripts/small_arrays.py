@@ -9,9 +9,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import chain
-from math import ceil, inf, prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -58,14 +58,24 @@ class SmallArray(np.ndarray):
         """Return the result of a ufunc: a number, a small array, or a distributed one if it is larger."""
         if return_scalar:
             return array[()]
-        return array if isinstance(array, SmallArray) else settled(array)
+        if array.size <= _PAIRED:
+            return array.view(SmallArray) if type(array) is np.ndarray else array
+        return settled(array)
 
     def __getitem__(self, key: Any) -> Any:
         """Return a part; that at the positions of a distributed array is distributed."""
-        kind = type(key)
-        if kind is int or not (kind is Array or (kind is tuple and Array in map(type, key))):
+        if type(key) is tuple:
+            for each in key:
+                if type(each) is Array:
+                    break
+            else:
+                return _part(self, key)
+        elif type(key) is not Array:
             return _part(self, key)
         return ba.asarray(self)[key] if _is_distributed(key) else _part(self, key)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.view(np.ndarray)) if self.ndim == 1 else super().__iter__()
 
     def __repr__(self) -> str:
         return repr(self.view(np.ndarray))
@@ -185,22 +195,43 @@ def are_whole(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 def are_small(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Return whether the arguments of a function of NumPy's are small arrays, and its result cannot be much larger."""
-    if name in _NEVER:
+    rule = _RULES.get(name, _of_broadcast)
+    if rule is None:
         return False
     given = (*args, *kwargs.values()) if kwargs else args
     sizes = [*map(_elements, given)]
-    if sum(sizes) > LIMIT:
-        return False
-    if name == "arange":
-        return _steps(*given) <= LIMIT
-    if name == "bincount":
-        return not any(map(is_abstract, given)) and max(np.max(given[0], initial=0), *_integers(given[1:])) <= LIMIT
-    if name in _BINNED:
-        return prod(_integers(given)) <= LIMIT
-    if name in _GROWING:
-        return prod(map(_factor, given, sizes)) <= _PAIRED
-    shapes = [each.shape for each in given if isinstance(each, np.ndarray) and each.size > 1]
-    return len({*shapes}) < 2 or prod(map(prod, shapes)) <= _MOST
+    return sum(sizes) <= LIMIT and rule(given, sizes)
+
+
+def _of_broadcast(given: tuple[Any, ...], sizes: list[float]) -> bool:
+    shapes = {each.shape for each in given if isinstance(each, np.ndarray) and each.size > 1}
+    return len(shapes) < 2 or prod(each.size for each in given if isinstance(each, np.ndarray)) <= _MOST
+
+
+def _of_growing(given: tuple[Any, ...], sizes: list[float]) -> bool:
+    return prod(map(_factor, given, sizes)) <= _PAIRED
+
+
+def _of_bins(given: tuple[Any, ...], sizes: list[float]) -> bool:
+    return prod(_integers(given)) <= LIMIT
+
+
+def _of_counts(given: tuple[Any, ...], sizes: list[float]) -> bool:
+    return not any(map(is_abstract, given)) and max(np.max(given[0], initial=0), *_integers(given[1:])) <= LIMIT
+
+
+def _of_steps(given: tuple[Any, ...], sizes: list[float]) -> bool:
+    """Return whether `np.arange` makes few numbers of its arguments."""
+    numbers = [each for each in given if isinstance(each, int | float | np.integer | np.floating)]
+    start, stop, step = (0, *numbers, 1) if len(numbers) == 1 else (*numbers, 1, 1, 1)[:3]
+    return bool(numbers and step and abs((stop - start) / step) <= LIMIT)
+
+
+# of functions by name, None for those that have no small arrays; of others `_of_broadcast`
+_RULES: dict[str, Callable[[tuple[Any, ...], list[float]], bool] | None] = {
+    **dict.fromkeys(_GROWING, _of_growing), **dict.fromkeys(_BINNED, _of_bins), **dict.fromkeys(_NEVER),
+    "arange": _of_steps, "bincount": _of_counts,
+}  # fmt: skip
 
 
 def _elements(value: Any) -> float:
@@ -243,13 +274,6 @@ def _factor(value: Any, size: float) -> float:
     if isinstance(value, np.ndarray) and value.dtype.kind in "iu":
         return max(1, size, float(np.sum(np.abs(value), dtype=float)) ** max(1, min(value.size, 8)))
     return max(1, size)
-
-
-def _steps(*given: Any) -> float:
-    """Return how many numbers `np.arange` makes of its arguments."""
-    numbers = [each for each in given if isinstance(each, int | float | np.integer | np.floating)]
-    start, stop, step = (0, *numbers, 1) if len(numbers) == 1 else (*numbers, 1, 1, 1)[:3]
-    return ceil(abs((stop - start) / step)) if numbers and step and abs(stop - start) < inf else inf
 
 
 def writes(name: str, args: tuple[Any, ...]) -> bool:

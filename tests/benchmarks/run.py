@@ -26,6 +26,7 @@ import cost
 import kernels
 import nonstop
 import nonstop_hosts
+import scripts
 import several_hosts
 import sparse_arrays
 
@@ -168,6 +169,7 @@ PARTS: dict[str, tuple[str, Callable[[int], Iterable[Row]]]] = {
     "nonstop": ("Nonstop jobs", lambda repeats: chain(nonstop.rows(), nonstop_hosts.rows())),
     "arrays": ("Arrays", lambda repeats: arrays.rows()),
     "kernels": ("Loops over elements", lambda repeats: kernels.rows()),
+    "scripts": ("Scripts for NumPy", lambda repeats: scripts.rows()),
     "algorithms": ("Algorithms", lambda repeats: algorithms.rows()),
     "sparse": ("Sparse arrays and graphs", lambda repeats: sparse_arrays.rows()),
     "hosts": ("Several hosts", lambda repeats: several_hosts.rows()),
