@@ -23,7 +23,7 @@ import numpy as np
 from bsp.checking.overlaps import Checker
 from bsp.cost.machine_file import to_machine
 from bsp.cost.model import DEFAULT, Machine
-from bsp.cost.record.progress import RunProgress
+from bsp.cost.record.progress import RunProgress, after_clearing
 from bsp.cost.record.recorder import Recorder
 from bsp.cost.record.trace import record, write
 from bsp.engine.console import tell_failure
@@ -222,6 +222,7 @@ def _run(
     )
     if settings.get("progress") and transport.index == 0:
         element.progress = RunProgress(machine)
+        sys.stdout, sys.stderr = (after_clearing(stream, element.progress) for stream in (sys.stdout, sys.stderr))
     element.host(executing(script.code), script.main_module)
     with hosting(element):
         verdict = element.run()

@@ -475,6 +475,37 @@ def test_progress_is_on_the_terminal_while_the_program_runs(elements: int, tmp_p
     assert child.wait(60) == 0, text
 
 
+@pytest.mark.parametrize("elements", [1, 2])
+def test_progress_makes_room_for_text_and_fits_the_terminal(elements: int, tmp_path: Path) -> None:
+    """Text of process 0 appears at once, text of the others at the boundary; each begins in a row of its own."""
+    import pty
+    import termios
+
+    path = script(
+        tmp_path,
+        "import bsp, sys\nproc = bsp.process()\nproc.sync()\n"  # after the first superstep a line is always shown
+        "print(f'text of {proc.pid}', file=sys.stderr if 'stderr' in sys.argv else sys.stdout)\nproc.sync()\n",
+    )
+    for stream in ("stdout", "stderr"):
+        master, slave = pty.openpty()
+        termios.tcsetwinsize(slave, (24, 30))
+        words = [*BSPRUN, "-p", "2", "-n", str(elements), "--progress", path, stream]
+        child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=slave, stdout=slave)
+        os.close(slave)
+        text = b""
+        try:
+            while chunk := os.read(master, 4096):
+                text += chunk
+        except OSError:  # the other end is closed
+            pass
+        os.close(master)
+        assert child.wait(60) == 0, text
+        assert b"\r\x1b[Ktext of 0\r\n" in text, text
+        first = text.split(b"\x1b[K")[1].rstrip(b"\r")
+        assert first.startswith(b"superstep 1, "), text
+        assert len(first) == 29, text
+
+
 def test_ctrl_c_ends_a_prediction_and_leaves_nothing_behind(tmp_path: Path) -> None:
     path = script(tmp_path, "import bsp\nprint('go')\nopen('started', 'w').close()\nwhile True: pass\n")
     child = subprocess.Popen(

@@ -10,12 +10,14 @@ passed.
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from bsp.cost.model import DEFAULT, WORD, Cost, Machine
 from bsp.cost.units import counted, in_seconds, in_words
@@ -47,19 +49,24 @@ class TerminalLine:
     """The last line of the terminal that standard error is; nothing is left of it at the end."""
 
     def __init__(self) -> None:
+        self._terminal = sys.stderr  # as it is now: the program's may be one that clears the line
         self._shown = False
 
     def show(self, text: str) -> None:
-        """Replace the line."""
-        sys.stderr.write("\r\x1b[K" + text)
-        sys.stderr.flush()
+        """Replace the line; what is wider than the terminal is cut off, because only one row can be replaced."""
+        try:
+            columns = os.get_terminal_size(self._terminal.fileno()).columns
+        except OSError:
+            columns = 0
+        self._terminal.write("\r\x1b[K" + text[: (columns or 80) - 1])
+        self._terminal.flush()
         self._shown = True
 
     def clear(self) -> None:
         """Make room for text of the program."""
         if self._shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            self._terminal.write("\r\x1b[K")
+            self._terminal.flush()
             self._shown = False
 
     def end(self, text: str) -> None:
@@ -103,6 +110,30 @@ def live_line() -> DisplayLine:
     if handle is not None:
         return NotebookLine(handle)
     return TerminalLine() if is_screen(sys.stderr) else PlainLine()
+
+
+class _Before(io.FileIO):
+    """A file descriptor that calls `first` before each write."""
+
+    def __init__(self, descriptor: int, first: Callable[[], None]) -> None:
+        super().__init__(descriptor, "w", closefd=False)
+        self._first = first
+
+    def write(self, data: Any, /) -> int:
+        self._first()
+        return super().write(data)
+
+
+def after_clearing(stream: TextIO, line: RunProgress) -> TextIO:
+    """Return a stream to the same terminal that clears `line` before it writes; `stream` itself if it is no terminal.
+
+    Otherwise text that process 0 prints, which appears at once, would begin behind the line.
+    """
+    if not is_screen(stream):
+        return stream
+    stream.flush()
+    raw = io.BufferedWriter(_Before(stream.fileno(), line.clear))
+    return io.TextIOWrapper(raw, stream.encoding, stream.errors, line_buffering=True)
 
 
 class RunProgress:
@@ -150,14 +181,13 @@ class RunProgress:
         self._most, self._h = max(self._most, self._h), 0.0
         if now >= self._next:
             self._next = now + _EVERY
-            self._line.show(", ".join([*self._parts(superstep, now), *self._left(task, now)]))
+            self._line.show(", ".join([f"superstep {superstep}", *self._left(task, now), *self._parts(superstep, now)]))
             self._most = 0.0
 
     def _parts(self, superstep: int, now: float) -> list[str]:
-        """Return the number of the superstep, the pace, its h, and the times."""
+        """Return the pace, the most words of a process, and the times."""
         elapsed = now - self._began
         return [
-            f"superstep {superstep}",
             f"{(superstep - self._first) / elapsed:.3g}/s",
             f"h {in_words(self._most)} words",
             f"{in_seconds(elapsed)} elapsed",
