@@ -372,13 +372,19 @@ def _run(parser: Parser, options: argparse.Namespace, program: list[str]) -> int
 
     with tempfile.TemporaryDirectory(prefix="bsprun-") as folder:
         job.trace = os.path.join(folder, "record")
-        try:
-            return _started(job)
-        finally:
-            if os.path.exists(job.trace):
-                from bsp.command.prediction import deliver
+        status = _started(job)
+        if not os.path.exists(job.trace):
+            files = ", ".join(filter(None, (options.trace, options.report)))
+            print(f"bsprun: not written: {files} (the record of a run is made at its end)", file=sys.stderr)
+            return status
+        from bsp.command.prediction import deliver
 
-                deliver(job, options.trace, options.trace_format, options.report)
+        try:
+            deliver(job, options.trace, options.trace_format, options.report)
+        except LaunchError as wrong:  # a full disk: the program's status is worth more
+            print(f"bsprun: error: {wrong}", file=sys.stderr)
+            return status or 2
+        return status
 
 
 def _started(job: Launch) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 from bsp.command.launch import Launch, start
 from bsp.cost.record.trace import write
 from bsp.cost.whole_file import write_text
+from bsp.errors import LaunchError
 
 
 def forecast(
@@ -60,6 +61,14 @@ def _record(job: Launch) -> dict[str, Any]:
 
 
 def _write(found: dict[str, Any], trace: str | None, trace_format: str, report: str | None) -> None:
+    """Write a record in the forms asked for.  Raises LaunchError where a file cannot be written."""
+    try:
+        _write_files(found, trace, trace_format, report)
+    except OSError as wrong:
+        raise LaunchError(f"'{wrong.filename}': cannot be written: {wrong.strerror}") from wrong
+
+
+def _write_files(found: dict[str, Any], trace: str | None, trace_format: str, report: str | None) -> None:
     if trace is not None and trace_format == "perfetto":
         from bsp.cost.report.perfetto import perfetto
 

@@ -418,6 +418,31 @@ def test_reports_and_perfetto_traces_are_written_and_nothing_is_left_beside_them
     assert cut.stderr.count("\n") == 1
 
 
+def test_a_run_that_is_killed_tells_that_its_record_is_missing(tmp_path: Path) -> None:
+    """Or the file of an earlier run would be taken for it."""
+    path = script(tmp_path, "import bsp, os, signal\nbsp.process().sync()\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    trace, page = tmp_path / "t.json", tmp_path / "r.html"
+    trace.write_text("of an earlier run")
+    done = ran(*BSPRUN, "-p", 2, "--trace", trace, "--report", page, path)
+    assert done.returncode == 128 + signal.SIGKILL
+    assert done.stderr.splitlines()[1:] == [
+        f"bsprun: not written: {trace}, {page} (the record of a run is made at its end)"
+    ]
+    assert trace.read_text() == "of an earlier run"
+    assert not page.exists()
+
+
+@pytest.mark.parametrize(("status", "told"), [(0, 2), (7, 7)])
+def test_a_record_that_finds_no_room_leaves_the_programs_status(status: int, told: int, tmp_path: Path) -> None:
+    path = script(tmp_path, f"import bsp, sys\nbsp.process().sync()\nsys.exit({status})\n")
+    for option in ("--trace", "--report"):
+        done = ran(*BSPRUN, "-p", 2, option, "/dev/full", path)
+        assert (done.returncode, done.stdout) == (told, "")
+        assert done.stderr == "bsprun: error: '/dev/full': cannot be written: No space left on device\n"
+        done = ran(*BSPRUN, "-p", 2, "--predict", option, "/dev/full", path)
+        assert done.stderr.splitlines()[-1].startswith("bsprun: error: "), done.stderr
+
+
 def test_progress_shows_nothing_in_a_pipe(tmp_path: Path) -> None:
     done = ran(*BSPRUN, "-p", 2, "--progress", script(tmp_path, "import bsp\nbsp.process().sync()\n"))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
