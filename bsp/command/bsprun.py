@@ -297,6 +297,9 @@ def _check_outputs(parser: Parser, options: argparse.Namespace, program: list[st
                 os.makedirs(options.profile, exist_ok=True)
         except OSError as error:
             parser.error(f"--profile '{options.profile}': cannot be made: {error.strerror}")
+        merged = os.path.join(options.profile, "merged.pstats")
+        if not options.show and (wrong := why_not(merged)):
+            parser.error(f"--profile '{options.profile}': '{merged}' cannot be written: {wrong}")
     for name in ("trace", "report"):
         path = getattr(options, name)
         if path is not None:

@@ -26,7 +26,7 @@ from bsp.cost.model import DEFAULT, Machine
 from bsp.cost.record.progress import RunProgress, after_clearing
 from bsp.cost.record.recorder import Recorder
 from bsp.cost.record.trace import record, write
-from bsp.engine.console import tell_failure
+from bsp.engine.console import OutputLost, tell_failure
 from bsp.engine.element import Element
 from bsp.engine.layout import Hosting
 from bsp.engine.task import Task
@@ -233,7 +233,10 @@ def _run(
         notes = [f"the program failed: {verdict.failure}"] if verdict.failure is not None else []
         found = record(recorder, transport, program, seed, notes)
         if found is not None:
-            write(found, settings["trace"])
+            try:
+                write(found, settings["trace"])
+            except OSError as wrong:  # a full disk
+                raise OutputLost(wrong.errno, wrong.strerror, wrong.filename) from wrong
     return verdict, explanation(verdict)
 
 

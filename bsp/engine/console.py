@@ -15,20 +15,23 @@ if TYPE_CHECKING:
 
 
 class OutputLost(OSError):
-    """The text of processes could not be written: the job ends, by no mistake of the program or of this package."""
+    """What a job gives could not be written: it ends, by no mistake of the program or of this package.
+
+    filename : "standard output", or the file or folder.
+    """
 
 
 def tell_failure(error: BaseException, lifeline: Lifeline | None) -> None:
-    """Tell why the runtime ends this element: the loss of standard output in one line, all else with its traceback."""
+    """Tell why the runtime ends this element: the loss of output in one line, all else with its traceback."""
     if not isinstance(error, OutputLost):
         traceback.print_exc()
         sys.stderr.flush()
         if lifeline is not None:
             lifeline.broke("by an error of nonstop-bsp itself, told above")
     elif lifeline is not None:
-        lifeline.broke(f"by an error of standard output: {error.strerror}")
+        lifeline.broke(f"by an error of {error.filename}: {error.strerror}")
     else:
-        print(f"bsprun: error: standard output: {error.strerror}", file=sys.stderr, flush=True)
+        print(f"bsprun: error: {error.filename}: {error.strerror}", file=sys.stderr, flush=True)
 
 
 class Console:

@@ -27,7 +27,7 @@ import numpy as np
 
 from bsp.cost.model import DEFAULT, Machine
 from bsp.engine.boundary import Boundary
-from bsp.engine.console import Console, tell_failure
+from bsp.engine.console import Console, OutputLost, tell_failure
 from bsp.engine.layout import Hosting
 from bsp.engine.pool import Pool
 from bsp.engine.registration import forget_released, register
@@ -266,15 +266,21 @@ class Element:
         return self.verdict
 
     def _write_profiles(self, folder: str) -> None:
-        """Write the profiles of the processes here; element 0 also writes the merged one.  Collective over elements."""
+        """Write the profiles of the processes here; element 0 also writes the merged one.  Collective over elements.
+
+        Raises OutputLost where there is no room for them.
+        """
         from bsp.interpreter.profiling import process_file, write_merged
 
         profiles = [(task.pid, task.profile) for task in self.tasks if task.profile is not None]
-        for pid, profile in profiles:
-            profile.dump(process_file(folder, pid))
-        parts = self.transport.gather([profile.by_place for _, profile in profiles])
-        if self.index == 0:
-            write_merged(folder, [part for some in parts for part in some])
+        try:
+            for pid, profile in profiles:
+                profile.dump(process_file(folder, pid))
+            parts = self.transport.gather([profile.by_place for _, profile in profiles])
+            if self.index == 0:
+                write_merged(folder, [part for some in parts for part in some])
+        except OSError as wrong:  # a full disk
+            raise OutputLost(wrong.errno, wrong.strerror, folder) from wrong
 
     # ---------------------------------------------------------- the end of a superstep
 

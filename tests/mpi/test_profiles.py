@@ -56,6 +56,32 @@ def job(folder: Path, elements: int, *options: str, words: tuple[str, ...] = ())
     return done.stdout
 
 
+def failed(folder: Path, elements: int) -> tuple[int, str]:
+    (folder / "solver.py").write_text(PROGRAM)
+    done = subprocess.run(
+        [BSPRUN, "-p", "4", "-n", str(elements), "--profile", "of it", "solver.py"],
+        cwd=folder, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("elements", [1, 2])
+def test_a_full_disk_is_told_in_one_line(tmp_path: Path, elements: int) -> None:
+    (tmp_path / "of it").mkdir()
+    (tmp_path / "of it" / "process-3.pstats").symlink_to("/dev/full")
+    status, said = failed(tmp_path, elements)
+    assert status == 1
+    assert said.startswith(f"bsprun: error: element {elements - 1} (processes ")
+    assert f" ended by an error of {tmp_path / 'of it'}: No space left on device, " in said
+    assert said.count("\n") == 1
+
+
+def test_a_folder_that_cannot_take_profiles_is_refused_before_the_run(tmp_path: Path) -> None:
+    (tmp_path / "of it" / "merged.pstats").mkdir(parents=True)
+    told = "bsprun: error: --profile 'of it': 'of it/merged.pstats' cannot be written: Is a directory\n"
+    assert failed(tmp_path, 1) == (2, told)
+
+
 def calls(path: Path) -> dict[str, Any]:
     """Calls without recursion, and all calls, of the program's functions."""
     stats: Any = pstats.Stats(str(path))
