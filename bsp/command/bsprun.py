@@ -112,7 +112,7 @@ def _run_parser() -> Parser:
     add_hosts(parser)
     add("--mpi-args", default="", metavar="'...'", help="further options for mpiexec")
     add("--show", action="store_true", help="print the command line that would run, and end")
-    add("--version", action="version", version=_version())
+    add("--version", action="version", version=version())
     return parser
 
 
@@ -163,7 +163,8 @@ def _nonstop() -> Any:
     return importlib.import_module("bsp.faults.options")
 
 
-def _version() -> str:
+def version() -> str:
+    """Return the line that --version prints."""
     from bsp import __version__
 
     return f"nonstop-bsp {__version__}"
@@ -182,6 +183,8 @@ def split(arguments: Sequence[str], parser: argparse.ArgumentParser | None = Non
         if word == "-m" or not word.startswith("-"):
             break
         alone = word not in takes_one  # takes no value, holds it (--seed=1, -p4), or is unknown, which the parser tells
+        if not alone and arguments[k + 1 : k + 2] and arguments[k + 1] in parser._option_string_actions:
+            alone = word != "--mpi-args"  # an option of ours is no value: the parser tells that one is missing
         if not alone and word.startswith("--") and k + 1 < len(arguments):
             own.append(f"{word}={arguments[k + 1]}")  # a value may look like an option: --mpi-args '--verbose'
         else:

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from bsp.command.bsprun import Parser, add_hosts, chosen_hosts
+from bsp.command.bsprun import Parser, add_hosts, chosen_hosts, version
 from bsp.command.launch import MOST_ELEMENTS_A_CORE
 from bsp.cost.whole_file import same_file, why_not
 from bsp.errors import BspError
@@ -43,6 +43,7 @@ _OF_JOBS = ("jobs", "status", "drain", "join")  # the commands for nonstop jobs
 def bsp(arguments: Sequence[str] | None = None) -> int:
     """Run the command `bsp`; return its exit status."""
     parser = Parser(prog="bsp", description="Ask about machines, programs and running jobs.", allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=version())
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     parsers = {
         name: commands.add_parser(

@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,8 @@ def test_everything_behind_the_script_is_the_scripts(line: str, own: str, progra
             r"unrecognized arguments: --nprocess; did you mean --nprocs\?",
         ),  # no abbreviations: they would swallow options to come
         ("-p", r"argument -p/--nprocs: expected one argument"),
+        ("--report --progress s.py", r"argument --report: expected one argument"),  # not a page named --progress
+        ("--trace -p 4 s.py", r"argument --trace: expected one argument"),
     ],
 )
 def test_a_wrong_command_line_is_refused_in_one_line(
@@ -409,3 +412,13 @@ def test_help_of_every_command_of_bsp_has_an_example_that_it_takes(
     with pytest.raises(SystemExit):  # the option that it lacks is the only one that is refused
         bsp.command.tool.bsp([*words, "--no-such-option"])
     assert capsys.readouterr().err == f"bsp {command}: error: unrecognized arguments: --no-such-option\n"
+
+
+@pytest.mark.parametrize("command", [bsp.command.tool.bsp, bsp.command.bsprun.bsprun])
+def test_both_commands_tell_their_version(
+    command: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        command(["--version"])
+    assert left.value.code == 0
+    assert capsys.readouterr().out == f"nonstop-bsp {bsp.__version__}\n"

@@ -65,6 +65,10 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def fault_of(trace: object) -> str | None:
     """Return why `trace` is no trace of this version and what to do, or None if it is one."""
+    if isinstance(trace, dict) and trace.get("format") == "bsp-sweep":
+        return "is a series of predictions; `bsprun -p P --predict --json` writes one, which a page shows"
+    if isinstance(trace, dict) and "traceEvents" in trace:
+        return "is a trace for Perfetto's viewer; leave out --trace-format perfetto for one that bsp reads"
     if not isinstance(trace, dict) or trace.get("format") != FORMAT:
         return f"is JSON, but no {FORMAT}; {_WRITE}"
     version = trace.get("version")

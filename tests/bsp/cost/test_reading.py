@@ -83,7 +83,14 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
             f"is damaged JSON: Expecting ':' delimiter in line 1, column 35; {AGAIN}",
         ),
         ("[1, 2]", f"is JSON, but no bsp-trace; {WRITES}"),
-        ('{"traceEvents": []}', f"is JSON, but no bsp-trace; {WRITES}"),
+        (
+            '{"traceEvents": []}',
+            "is a trace for Perfetto's viewer; leave out --trace-format perfetto for one that bsp reads",
+        ),
+        (
+            '{"format": "bsp-sweep"}',
+            "is a series of predictions; `bsprun -p P --predict --json` writes one, which a page shows",
+        ),
         ('{"format": ["bsp-trace"]}', f"is JSON, but no bsp-trace; {WRITES}"),
         ('{"format": "bsp-trace"}', f"is version null of bsp-trace, this bsp reads version 1; {AGAIN}"),
         (
