@@ -1090,6 +1090,8 @@ class Member:
 
     def _relaunch(self, clone: Clone, how: str) -> None:
         """Start a clone's worker again, or report the clone as failing after too many attempts in one superstep."""
+        if clone.worker.task is not None:  # the superstep under way, of which the worker has submitted nothing yet
+            clone.superstep = clone.worker.task
         superstep = clone.superstep
         count = clone.relaunched[superstep] = clone.relaunched.get(superstep, 0) + 1
         if count > self.limits.relaunches:

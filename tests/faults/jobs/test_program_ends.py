@@ -347,7 +347,7 @@ def test_a_call_of_os_exit_is_named_once_under_clones(tmp_path: Path) -> None:
     assert done.returncode == 3
     assert re.fullmatch(
         r"bsprun: bundle 1 ended by os\._exit\(5\) at \S+:\d+\n"
-        r"bsprun: BundleLost: process 1 \(bundle 1\), .*: its worker left with status 5, 4 times in superstep 0\n",
+        r"bsprun: BundleLost: process 1 \(bundle 1\), .*: its worker left with status 5, 4 times in superstep 1\n",
         done.stderr,
     )
 

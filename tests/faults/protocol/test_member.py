@@ -1021,7 +1021,8 @@ def test_a_new_worker_has_caught_up_when_it_submits_what_the_one_before_it_had_a
         member.submit(number, {1: packet("a")})
         member.hear(announce(1, number, {0: packet(f"theirs {number}")}), 1)
     effects = member.local(Died(0, member.clone().worker.life, "was killed"))
-    assert noted(effects, "relaunched", bundle=0, element=0, superstep=4, reason="was killed", attempt=1)
+    # superstep 4 has ended, so that the worker died in the next one
+    assert noted(effects, "relaunched", bundle=0, element=0, superstep=5, reason="was killed", attempt=1)
     effects = member.head(0, asks=True, entry=True)
     effects += member.submit(3, {1: packet("a")})
     assert not notes(effects, "caught_up")
