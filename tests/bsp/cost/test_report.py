@@ -323,7 +323,7 @@ def test_every_trace_is_drawn_to_the_end(name: str, shown: Callable[..., Page]) 
 
 
 @pytest.mark.jobs
-@pytest.mark.parametrize("width", [1280, 1200, 800])
+@pytest.mark.parametrize("width", [1280, 1200, 800, 320])
 @pages
 def test_nothing_is_wider_than_the_window(supersteps: int, width: int, shown: Callable[..., Page]) -> None:
     page = shown(made(supersteps, p=4), made(supersteps, p=4, kind="prediction"))
@@ -358,6 +358,20 @@ def test_a_narrow_window_shows_where_the_time_went_by_source_line(
         assert page.script(TOO_WIDE) == 0
     finally:
         page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.jobs
+def test_the_number_of_a_line_is_seen_however_long_the_files_name_is(shown: Callable[..., Page]) -> None:
+    trace = made(10, p=4)
+    for row in trace["per_superstep"]:
+        row["source"] = f"folder/{'a very long name ' * 6}{row['source']}"
+    page = shown(trace)
+    for table in ("lines", "steps"):
+        hidden = f"""return [...document.querySelectorAll('#{table}-table .place')].filter(one => {{
+            const number = one.lastChild.getBoundingClientRect(), cell = one.closest('td').getBoundingClientRect();
+            return !/^:[0-9]+$/.test(one.lastChild.textContent) || number.right > cell.right; }}).length"""
+        assert page.script(f"return document.querySelectorAll('#{table}-table .place').length") >= 4
+        assert page.script(hidden) == 0
 
 
 @pytest.mark.jobs
