@@ -35,18 +35,18 @@ def drawn(array: Array) -> str:
     shown_axes = sorted(sorted(range(array.ndim), key=lambda k: (layout.axes[k].parts, k))[-2:])
     owner = owner[tuple(slice(None) if k in shown_axes else 0 for k in range(array.ndim))]
     axes = [layout.axes[k] for k in shown_axes]
+    cuts = [axis.bounds for axis in axes]
     if len(axes) == 1:
-        owner, cuts = owner[None, :], [np.array([0, 1]), axes[0].bounds]
-        lengths = [1, axes[0].length]
-    else:
-        cuts, lengths = [axis.bounds for axis in axes], [axis.length for axis in axes]
+        owner, cuts = owner[None, :], [np.array([0, 1]), *cuts]
+    more = " (the first blocks)" if any(len(cut) - 1 > _MOST for cut in cuts) else ""
+    cuts = [cut[: _MOST + 1] for cut in cuts]  # those that are drawn fill the drawing
+    lengths = [max(int(cut[-1]), 1) for cut in cuts]
     scale = _SIDE / max(lengths)
     sides = [max(_SHORTEST, length * scale) for length in lengths]
     places = [cut * (side / length) for cut, side, length in zip(cuts, sides, lengths, strict=True)]
-    shown = [min(len(cut) - 1, _MOST) for cut in cuts]
     boxes = []
-    for i in range(shown[0]):
-        for j in range(shown[1]):
+    for i in range(len(cuts[0]) - 1):
+        for j in range(len(cuts[1]) - 1):
             y, x = places[0][i], places[1][j]
             height, width = places[0][i + 1] - y, places[1][j + 1] - x
             if height <= 0 or width <= 0:
@@ -64,7 +64,6 @@ def drawn(array: Array) -> str:
                     f'<text x="{x + width / 2:.1f}" y="{y + height / 2 + 4:.1f}" font-size="11" '
                     f'text-anchor="middle">{name}</text>'
                 )
-    more = "" if all(count == len(cut) - 1 for count, cut in zip(shown, cuts, strict=True)) else " (the first blocks)"
     width, height = sides[1], sides[0]
     return (
         f'<div>{head}{more}<br><svg width="{width + 2:.0f}" height="{height + 2:.0f}" '

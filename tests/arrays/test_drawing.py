@@ -32,6 +32,16 @@ def test_of_many_axes_the_two_with_most_blocks_are_drawn() -> None:
     assert "(the first blocks)" in drawn((500,), (100,), 2)
 
 
+@pytest.mark.parametrize(("shape", "grid"), [((500,), (100,)), ((500, 40), (100, 2)), ((30, 9000), (1, 300))])
+def test_the_first_blocks_of_many_fill_the_drawing(shape: tuple[int, ...], grid: tuple[int, ...]) -> None:
+    page = drawn(shape, grid, 2)
+    ends = [float(x) + float(w) for x, w in re.findall(r'<rect x="([0-9.]+)" y="[0-9.]+" width="([0-9.]+)"', page)]
+    width = float(re.findall(r'<svg width="([0-9]+)"', page)[0])
+    assert max(ends) == pytest.approx(width - 2, abs=1)
+    tall = [float(y) + float(h) for y, h in re.findall(r' y="([0-9.]+)" width="[0-9.]+" height="([0-9.]+)"', page)]
+    assert max(tall) == pytest.approx(float(re.findall(r' height="([0-9]+)" viewBox', page)[0]) - 2, abs=1)
+
+
 def test_what_every_process_has_is_one_grey_block_and_what_is_empty_none() -> None:
     page = drawn((8, 8), None, 3)
     assert page.count("<rect") == 1
