@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import CaptureError, Console, Group
@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bsp.faults.protocol.arbiter import Arbiter
-from bsp.faults.protocol.messages import Role
+from bsp.faults.protocol.messages import ClonePlace, Role
 
 _EVERY = 0.25  # seconds between two pictures
 _SHOWN = 3  # last events that are shown: what matters is often followed at once by what does not
@@ -23,19 +23,26 @@ _STYLE = {Role.LIVE: "green", Role.JOINING: "yellow", Role.PASSIVE: "cyan"}
 _SILENT = ("view", "started", "pulled", "tail", "once")  # frequent events, or ones that the table shows itself
 
 
-def table(arbiter: Arbiter, seconds: float, last: Iterable[str]) -> Group:
+def table(arbiter: Arbiter, seconds: float, last: Sequence[str], height: int | None = None) -> Group:
     """Return the picture to print: a row for each bundle, a cell for each of its clones.
 
-    seconds : since the job began.  last : the last events, a line each.
+    seconds : since the job began.  last : the last events, a line each.  height : lines that there is room for.  Where
+    they do not suffice, bundles that lack a clone, or have one that is silent or not live, have rows before the others.
     """
     said = {(e, p.bundle): p for e, report in arbiter.reports.items() for p in report.clones}
     furthest = max((p.superstep for p in said.values()), default=0)
     picture = Table(title=f"superstep {furthest}, {seconds:.0f} s", title_justify="left", box=None, pad_edge=False)
     picture.add_column("bundle")
     picture.add_column("clones: element, superstep, tails (t), silence", no_wrap=True)
-    for bundle, hosts in enumerate(arbiter.view.hosts):
+    shown = list(range(len(arbiter.view.hosts)))
+    room = len(shown) if height is None else max(height - 3 - len(last), 1)  # beside title, heads and standbys
+    if len(shown) > room:
+        most = max(map(len, arbiter.view.hosts))
+        whole = [len(hosts) == most and _is_well(arbiter, hosts, seconds) for hosts in arbiter.view.hosts]
+        shown = sorted(sorted(shown, key=whole.__getitem__)[: room - 1])
+    for bundle in shown:
         cells = Text()
-        for host in hosts:
+        for host in arbiter.view.hosts[bundle]:
             progress = said.get((host.element, bundle))
             where = f"{progress.superstep}" if progress is not None else "-"
             tails = f" {progress.tails}t" if progress is not None and progress.tails else ""
@@ -43,10 +50,19 @@ def table(arbiter: Arbiter, seconds: float, last: Iterable[str]) -> Group:
             silent = _silence(arbiter, host.element, seconds)
             cells.append(f"e{host.element} {where}{tails}{role}{silent}   ", "red" if silent else _STYLE[host.role])
         picture.add_row(str(bundle), cells)
+    if len(shown) < len(arbiter.view.hosts):
+        others = [p.superstep for (_, bundle), p in said.items() if bundle not in set(shown)]
+        where = f"supersteps {min(others, default=0)} to {max(others, default=0)}"
+        picture.add_row("...", f"{len(arbiter.view.hosts) - len(shown)} more, {where}")
     standbys = ", ".join(f"e{e}{_silence(arbiter, e, seconds)}" for e in arbiter.view.standbys) or "none"
     dead = ", ".join(f"e{e}" for e in sorted(arbiter.dead)) or "none"
     below = [f"standing by: {standbys}   dead: {dead}", *last]
     return Group(picture, *(Text(line, "dim") for line in below))
+
+
+def _is_well(arbiter: Arbiter, hosts: Sequence[ClonePlace], seconds: float) -> bool:
+    """Return whether all clones of a bundle are live, and were heard within the last second."""
+    return all(host.role is Role.LIVE and not _silence(arbiter, host.element, seconds) for host in hosts)
 
 
 def _silence(arbiter: Arbiter, element: int, seconds: float) -> str:
@@ -91,7 +107,8 @@ class LiveView:
         self._due = time.monotonic() + _EVERY
         drawn = self._console.capture()
         with contextlib.suppress(OSError), drawn:  # on leaving a capture rich writes to the terminal, which may be gone
-            self._console.print(table(arbiter, seconds, self._last), overflow="ellipsis", no_wrap=True)
+            room = self._console.height - 1
+            self._console.print(table(arbiter, seconds, list(self._last), room), overflow="ellipsis", no_wrap=True)
         with contextlib.suppress(CaptureError):
             return drawn.get().splitlines()[: self._console.height - 1]
         return self._lines

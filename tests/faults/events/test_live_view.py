@@ -172,6 +172,25 @@ def test_a_picture_is_no_larger_than_the_terminal(monkeypatch: pytest.MonkeyPatc
     assert max(map(len, lines)) <= 40
 
 
+def test_of_many_bundles_those_in_trouble_are_shown_and_what_is_below_them_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    picture, terminal = live(monkeypatch, height=10)
+    arbiter = running(tuple((bundle,) for bundle in range(20)) * 2)
+    arbiter.died(10.1, 33, "was killed")
+    for element in set(range(40)) - {17, 33}:
+        said(arbiter, element, 12.9, 6 + element)
+    picture.event({"time": 10.1, "kind": "died", "element": 33, "reason": "was killed"})
+    picture.update(arbiter, 13.0)
+    lines = Terminal().write(terminal.getvalue())
+    assert lines[0] == "superstep 45, 13 s"
+    assert [line.split()[0] for line in lines[2:]] == ["0", "1", "13", "17", "...", "standing", "10.1"]
+    assert lines[4] == "13      e13 19   e40 - joining silent 3 s"
+    assert lines[5] == "17      e17 5 silent 3 s   e37 43"
+    assert lines[6] == "...     16 more, supersteps 8 to 45"
+    assert len(lines) == 9
+
+
 def test_the_last_event_is_shown_unless_it_says_nothing_to_who_watches(monkeypatch: pytest.MonkeyPatch) -> None:
     picture, terminal = live(monkeypatch)
     picture.event({"time": 1.25, "kind": "died", "element": 3, "reason": "was killed"})
