@@ -443,6 +443,16 @@ def test_headline_figures_of_5000_supersteps(shown: Callable[..., Page]) -> None
 
 
 @pytest.mark.jobs
+@pytest.mark.parametrize(("words", "told"), [(0, "No words were sent"), (4280, "Which process sends to which is not")])
+def test_traffic_that_is_not_recorded_is_not_told_to_be_none(words: int, told: str, shown: Callable[..., Page]) -> None:
+    """Where a few processes stand for all, a prediction has no words by pairs."""
+    trace = made(10, p=4, kind="prediction")
+    trace["words"] = words
+    trace["traffic"]["words"] = [[0.0] * 4] * 4
+    assert shown(trace).text("#traffic-lead").startswith(told)
+
+
+@pytest.mark.jobs
 def test_a_prediction_says_so_and_shows_nothing_measured(shown: Callable[..., Page]) -> None:
     page = shown(MADE["prediction"]())
     assert "nothing has been run and nothing was measured" in page.text("#notes")
