@@ -1,7 +1,8 @@
 """Profiles of processes that share an interpreter: each counts the calls of its own turns (see `profilers`).
 
 `bsprun --profile DIR` gives every process a profiler.  It writes DIR/process-N.pstats for each, and DIR/merged.pstats
-of all together, with one entry for each pair of a function and the boundary that ended the superstep it ran in.
+of all together, with one entry for each pair of a function and the boundary that ended the superstep it ran in, or
+AFTER.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import pstats
 from collections.abc import Callable, Sequence
 from typing import Any
 
+AFTER = "after the last superstep"
+
 _Key = tuple[str, int, str]  # file, line, function
 _Times = tuple[int, int, float, float]  # calls without recursion, all calls, own time, time with what it called
 
@@ -19,7 +22,8 @@ _Times = tuple[int, int, float, float]  # calls without recursion, all calls, ow
 class ProcessProfile:
     """The profile of one process, divided by supersteps.
 
-    by_place : for each boundary, by its label or source line, the times of the functions in the supersteps it ended.
+    by_place : for each boundary, by its label or source line, the times of the functions in the supersteps it ended;
+    for AFTER, those of calls that ended after the last one.
     """
 
     def __init__(self) -> None:
@@ -34,6 +38,7 @@ class ProcessProfile:
             return body()
         finally:
             self._profile.disable()
+            self.superstep_ended(AFTER)
 
     def superstep_ended(self, place: str) -> None:
         """Assign the calls since the end of the last superstep to the boundary at `place`."""

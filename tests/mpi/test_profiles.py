@@ -110,6 +110,18 @@ def test_bsprun_profiles_every_process_and_all_together_by_superstep(tmp_path: P
     assert merged[f"busy [{at}]"] == (20, 20) and merged["busy [last]"] == (4, 4) and merged["leaf [last]"] == (12, 12)
 
 
+@pytest.mark.parametrize("program", ["", "import bsp\nbsp.process().sync()\n"])
+def test_what_runs_after_the_last_superstep_is_in_the_merged_profile(tmp_path: Path, program: str) -> None:
+    """A program without a boundary has nothing else."""
+    (tmp_path / "solver.py").write_text(f"{program}def late():\n    pass\nfor k in range(7): late()\n")
+    done = subprocess.run(
+        [BSPRUN, "-p", "3", "--profile", "profiles", "solver.py"], cwd=tmp_path, capture_output=True, timeout=300
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    merged = calls(tmp_path / "profiles" / "merged.pstats")
+    assert merged["late [after the last superstep]"] == (21, 21)
+
+
 def test_a_profile_goes_with_a_plain_run_only(tmp_path: Path) -> None:
     (tmp_path / "solver.py").write_text(PROGRAM)
     done = subprocess.run(
