@@ -74,10 +74,11 @@ class Console:
             return
         texts += [(task.pid, task.take_text()) for task in element.tasks if task.has_text()]
         if texts:
+            text = b"".join(text for _, text in sorted(texts))
             if element.progress is not None:
-                element.progress.clear()
+                element.progress.clear(text)
             try:
-                self._write(b"".join(text for _, text in sorted(texts)))
+                self._write(text)
             except BrokenPipeError:  # the reader has closed the pipe: `bsprun ... | head` is no mistake
                 self._stream = open(os.devnull, "w")  # noqa: SIM115
             except OSError as wrong:  # a full disk

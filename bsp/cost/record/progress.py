@@ -113,14 +113,14 @@ def live_line() -> DisplayLine:
 
 
 class _Before(io.FileIO):
-    """A file descriptor that calls `first` before each write."""
+    """A file descriptor that calls `first` with the bytes before each write."""
 
-    def __init__(self, descriptor: int, first: Callable[[], None]) -> None:
+    def __init__(self, descriptor: int, first: Callable[[bytes], None]) -> None:
         super().__init__(descriptor, "w", closefd=False)
         self._first = first
 
     def write(self, data: Any, /) -> int:
-        self._first()
+        self._first(bytes(data))
         return super().write(data)
 
 
@@ -146,6 +146,7 @@ class RunProgress:
         """
         self._machine = machine
         self._line = TerminalLine() if line is None else line
+        self._open = False  # whether the program's last line is incomplete
         self.begin(0)
 
     def begin(self, superstep: int) -> None:
@@ -179,7 +180,7 @@ class RunProgress:
         now = self._mark = perf_counter()
         self._predicted += self._machine.price(Cost(0.0, self._h, 1)) / self._machine.r
         self._most, self._h = max(self._most, self._h), 0.0
-        if now >= self._next:
+        if now >= self._next and not self._open:
             self._next = now + _EVERY
             self._line.show(", ".join([f"superstep {superstep}", *self._left(task, now), *self._parts(superstep, now)]))
             self._most = 0.0
@@ -208,9 +209,10 @@ class RunProgress:
             parts.append(f"about {left:.0f} s left" if left < 6000 else f"about {left / 3600:.1f} h left")
         return parts
 
-    def clear(self) -> None:
-        """Make room for the program's own text."""
+    def clear(self, text: bytes = b"\n") -> None:
+        """Make room for a text of the program; a terminal shows no line then until some text ends the last one."""
         self._line.clear()
+        self._open = isinstance(self._line, TerminalLine) and not text.endswith(b"\n")
 
     def end(self, superstep: int) -> None:
         """Show the line for the last time: the run has ended."""

@@ -128,6 +128,23 @@ def test_a_terminals_line_is_replaced_and_removed(monkeypatch: pytest.MonkeyPatc
     assert terminal.getvalue() == "\r\x1b[Kone\r\x1b[Ktwo\r\x1b[K"
 
 
+def test_on_a_terminal_the_line_stays_away_while_a_line_of_text_is_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or it would erase what `print(".", end="")` has shown."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    monkeypatch.setattr(progress, "_EVERY", 0.0)
+
+    def main(proc: bsp.Process) -> None:
+        for k in range(6):
+            if proc.pid == 1:
+                print(f"{k} ", end="\n" if k == 3 else "")
+            proc.sync()
+
+    bsp.run(main, nprocs=2, progress=True)
+    # each superstep's text is printed before its line; text 3 ends the first line of text, 4 begins another
+    assert re.findall(r"superstep (\d)", terminal.getvalue()) == ["4"]
+
+
 @pytest.mark.parametrize("kind", [io.StringIO, Terminal])
 def test_a_file_and_a_dumb_terminal_get_the_last_line_only(
     kind: type[io.StringIO], monkeypatch: pytest.MonkeyPatch
