@@ -131,7 +131,7 @@ def _in_place(forward: Operator, name: str) -> Operator:
             return found  # an array of no axes is a number: its name is bound to another, as in NumPy
         if not np.can_cast(node.kind.dtype, dtype, "same_kind"):
             raise TypeError(
-                f"Cannot cast {name} output from {node.kind.dtype!r} to {dtype!r} with casting rule 'same_kind'"
+                f"Cannot cast ufunc {name!r} output from {node.kind.dtype!r} to {dtype!r} with casting rule 'same_kind'"
             )
         if node.kind.shape != self.shape:
             raise ValueError(

@@ -100,7 +100,7 @@ def stored(found: Array, out: Any, where: Any = True, name: str = "result", cast
         raise TypeError(f"{name}: out= takes an array of bsp.arrays, not {type(out).__name__}")
     if not np.can_cast(found.dtype, out.dtype, casting):
         raise TypeError(
-            f"Cannot cast {name} output from {found.dtype!r} to {out.dtype!r} with casting rule {casting!r}"
+            f"Cannot cast ufunc {name!r} output from {found.dtype!r} to {out.dtype!r} with casting rule {casting!r}"
         )
     node = build.broadcast(found._node, out.shape) if found.shape != out.shape else found._node
     node = build.cast(node, out.dtype)

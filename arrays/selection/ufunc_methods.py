@@ -29,7 +29,7 @@ from bsp.arrays.procedures.lines import LineFunction, of_lines
 from bsp.arrays.procedures.operands import computed, layout_at, made_of
 from bsp.arrays.selection import selecting
 from bsp.declared import Costs, Reported, declares
-from bsp.values.payload import is_array
+from bsp.values.payload import is_abstract, is_array
 
 
 def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -339,6 +339,11 @@ class _Combining:
 
 def _at(ufunc: np.ufunc, x: Any, indices: Any, values: Any = 0) -> None:
     """Assign x[indices] = ufunc(x[indices], values); repeated positions are combined repeatedly, in their order."""
+    if (isinstance(x, np.ndarray) or is_abstract(x)) and world().as_numpy:  # a script's small array, which is whole
+        dealt = asarray(x)
+        _at(ufunc, dealt, indices, values)
+        x[...] = dealt.compute()
+        return
     if not isinstance(x, Array):
         raise TypeError(f"{ufunc.__name__}.at changes an array of bsp.arrays, not {type(x).__name__}")
     if ufunc.signature is not None or ufunc.nin > 2 or ufunc.nout > 1:
