@@ -84,7 +84,18 @@ class _Dealing:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._theirs, name)
-        return _dealing(found) if callable(found) else found
+        if callable(found):
+            found = vars(self)[name] = _dealing(found)  # the next look-up does not come here
+        return found
+
+    def __reduce__(self) -> Any:
+        return type(self), (self._theirs,)
+
+    def __repr__(self) -> str:
+        return repr(self._theirs)
+
+    def __str__(self) -> str:
+        return str(self._theirs)
 
 
 class _DealingFunction(_Dealing):
@@ -98,14 +109,20 @@ def _either(ours: Any, theirs: Any) -> Any:
     """Return a function of ours that leaves to NumPy what is small, open files, and elements we do not hold."""
     is_ufunc = isinstance(theirs, np.ufunc)
     name = theirs.__name__
+    gives_data = name in ("array", "asarray")
+    of_small: Any = np.asanyarray if theirs is np.asarray else theirs  # keeps a small array itself
 
     @functools.wraps(ours)
     def function(*args: Any, **kwargs: Any) -> Any:
+        if small.is_quick(name, args, kwargs):
+            found = of_small(*args, **kwargs)
+            found = found if is_ufunc else small.settled(found)
+            return _as_data(found) if gives_data and creation.active() else found
         if is_ufunc and not kwargs and _AT_ONCE.issuperset(map(type, args)):
             return theirs(*args, **kwargs)
         if small.are_small(name, args, kwargs):
-            found = small.settled(theirs(*args, **kwargs))
-            return _as_data(found) if creation.active() and name in ("array", "asarray") else found
+            found = small.settled(of_small(*args, **kwargs))
+            return _as_data(found) if gives_data and creation.active() else found
         if small.writes(name, args):
             return _dealing(theirs)(*args, **kwargs)
         if any(_is_numpys(each) for each in (*args, *kwargs.values())):
@@ -149,6 +166,8 @@ def _dealing(function: Any) -> Any:
 
     @functools.wraps(function)
     def dealt(*args: Any, **kwargs: Any) -> Any:
+        if small.are_numbers(args, kwargs):
+            return _given(function(*args, **kwargs))
         arrays = list(_arrays_in([*args, *kwargs.values()]))
         whole = [each.compute().copy() if isinstance(each, ba.Array) else small.plain(each) for each in arrays]
         before = [new.copy() if isinstance(each, ba.Array) else new for each, new in zip(arrays, whole, strict=True)]
@@ -157,16 +176,19 @@ def _dealing(function: Any) -> Any:
         for array, old, new in zip(arrays, before, whole, strict=True):
             if new is not old and not is_abstract(new) and new.tobytes() != old.tobytes():
                 array[...] = new
-        if isinstance(found, (np.random.Generator, np.random.RandomState)):
-            return _Dealing(found)
-        if isinstance(found, np.ufunc):
-            return _DealingFunction(found)
         for array, new in zip(arrays, whole, strict=True):
             if found is new:
                 return array
-        return small.settled(found)
+        return _given(found)
 
     return dealt
+
+
+def _given(found: Any) -> Any:
+    """Return what a function of NumPy's has returned, with what stands for it in a script."""
+    if isinstance(found, (np.random.Generator, np.random.RandomState)):
+        return _Dealing(found)
+    return _DealingFunction(found) if isinstance(found, np.ufunc) else small.settled(found)
 
 
 def _arrays_in(value: Any) -> Iterator[Any]:

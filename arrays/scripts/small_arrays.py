@@ -32,11 +32,12 @@ _MOST = _PAIRED**2
 # functions whose results may have many more elements than the arrays that they are given: as many as integers say, an
 # element for each pair, or one for each pair of rows
 _GROWING = frozenset({
-    "block", "broadcast_to", "corrcoef", "cov", "diag", "diag_indices", "diagflat", "einsum", "empty", "empty_like",
-    "eye", "fft", "fft2", "fftn", "full", "full_like", "geomspace", "hfft", "identity", "ifft", "ifft2", "ifftn",
-    "ihfft", "indices", "inner", "irfft", "irfft2", "irfftn", "ix_", "kron", "linspace", "logspace", "meshgrid", "ones",
-    "ones_like", "outer", "pad", "repeat", "resize", "rfft", "rfft2", "rfftn", "tensordot", "tile", "tri",
-    "tril_indices", "triu_indices", "unpackbits", "vander", "zeros", "zeros_like",
+    "bartlett", "blackman", "block", "broadcast_to", "corrcoef", "cov", "diag", "diag_indices", "diagflat", "einsum",
+    "empty", "empty_like", "eye", "fft", "fft2", "fftfreq", "fftn", "full", "full_like", "geomspace", "hamming",
+    "hanning", "hfft", "identity", "ifft", "ifft2", "ifftn", "ihfft", "indices", "inner", "irfft", "irfft2", "irfftn",
+    "ix_", "kaiser", "kron", "linspace", "logspace", "meshgrid", "ones", "ones_like", "outer", "pad", "repeat",
+    "resize", "rfft", "rfft2", "rfftfreq", "rfftn", "tensordot", "tile", "tri", "tril_indices", "triu_indices",
+    "unpackbits", "vander", "zeros", "zeros_like",
 })  # fmt: skip
 _BINNED = frozenset({"histogram", "histogram2d", "histogram_bin_edges", "histogramdd"})
 # functions of files, and those that call a function of the script for all elements
@@ -83,6 +84,21 @@ class SmallArray(np.ndarray):
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.view(np.ndarray).__reduce_ex__(protocol)
 
+    @property
+    def base(self) -> Any:
+        """Return the array that this one is a view of, or None: of NumPy's array that it was made of, there is none."""
+        found = super().base
+        return found if isinstance(found, SmallArray) else None
+
+    def resize(self, *shape: Any, refcheck: bool = True) -> None:
+        """Change the shape, in place: elements in C order are dropped at the end, or followed by zeros."""
+        if self.base is not None:
+            raise ValueError("cannot resize this array: it does not own its data")
+        whole = np.array(self, subok=False)
+        whole.resize(*shape, refcheck=False)
+        state: Any = whole.__reduce__()[2]
+        self.__setstate__(state)
+
     def tofile(self, *args: Any, **kwargs: Any) -> None:
         """Write the elements to a file, once."""
         ba.asarray(self).tofile(*args, **kwargs)
@@ -95,6 +111,8 @@ class SmallArrayOfMany(SmallArray):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """Call a ufunc, or one of its methods: of distributed arrays if the result is no small array."""
+        if not kwargs and method == "__call__" and _are_alike(inputs):
+            return settled(ufunc(*map(plain, inputs)))
         out = kwargs.get("out", ())
         if any(isinstance(each, Array) for each in (*inputs, *out)):
             return NotImplemented
@@ -114,6 +132,20 @@ class SmallArrayOfMany(SmallArray):
 def plain(value: Any) -> Any:
     """Return a small array as one of NumPy's class, with the same elements; anything else as it is."""
     return value.view(np.ndarray) if isinstance(value, SmallArray) else value
+
+
+def _are_alike(inputs: tuple[Any, ...]) -> bool:
+    """Return whether the inputs of a ufunc are numbers and small arrays of one shape: so is then its result."""
+    shape = None
+    for each in inputs:
+        kind = type(each)
+        if kind in _SMALL:
+            if shape is not None and each.shape != shape:
+                return False
+            shape = each.shape
+        elif kind not in _WITHOUT:
+            return False
+    return True
 
 
 def _largest(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...]) -> int:
@@ -157,6 +189,8 @@ def _is_distributed(value: Any) -> bool:
 def settled(found: Any) -> Any:
     """Return what a function of NumPy's has returned with its arrays as small ones, or dealt."""
     kind = type(found)
+    if kind in _WITHOUT:
+        return found
     if kind in _SMALL:
         if found.dtype.kind not in KINDS:
             return found
@@ -191,6 +225,19 @@ def _settling(rule: Callable[..., Any]) -> Callable[..., Any]:
 def are_whole(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Return whether a function of NumPy's may have its arguments as they are: small arrays, numbers, lists of such."""
     return name not in _NEVER and sum(map(_elements, (*args, *kwargs.values()))) <= LIMIT
+
+
+def are_numbers(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether the arguments of a function are numbers and the like."""
+    return _WITHOUT.issuperset(map(type, args)) and (not kwargs or _WITHOUT.issuperset(map(type, kwargs.values())))
+
+
+def is_quick(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether `are_small` holds at a glance: of numbers and up to two of the smallest arrays."""
+    if name in _RULES:
+        return False
+    kinds = [*map(type, args), *map(type, kwargs.values())] if kwargs else [*map(type, args)]
+    return _QUICK.issuperset(kinds) and (len(kinds) < 3 or kinds.count(SmallArray) < 3)
 
 
 def are_small(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -246,6 +293,8 @@ def _elements(value: Any) -> float:
     if kind is list or kind is tuple:
         if len(value) > LIMIT:
             return inf
+        if _WITHOUT.issuperset(map(type, value)):
+            return len(value)
         found = 0.0
         for each in value:
             found += 1 if type(each) in _WITHOUT else _elements(each) or 1
@@ -257,6 +306,7 @@ def _elements(value: Any) -> float:
 
 _SMALL = frozenset({np.ndarray, SmallArray, SmallArrayOfMany})
 _WITHOUT = frozenset({type(None), bool, int, float, complex, str, slice, np.bool_, np.int64, np.float64})  # elements
+_QUICK = _WITHOUT | {SmallArray}
 
 
 def _integers(values: Any) -> list[int]:
@@ -267,6 +317,8 @@ def _integers(values: Any) -> list[int]:
 
 def _factor(value: Any, size: float) -> float:
     """Return by how much an argument may multiply the elements of a result: integers may be lengths."""
+    if type(value) is int:
+        return abs(value) or 1
     if isinstance(value, list | tuple):
         return prod(_factor(each, _elements(each)) for each in value)
     if isinstance(value, int | np.integer):

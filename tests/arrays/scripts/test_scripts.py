@@ -196,6 +196,32 @@ print(np.concatenate([x, large]).shape, np.hstack([x, [1, 2]]).shape, np.clip(x,
 """
 
 
+IN_PLACE = """
+import numpy as np
+
+where, large = np.arange(20_000) % 7, np.arange(20_000)
+counts = np.zeros(9, int)
+np.add.at(counts, where, 1)
+np.maximum.at(counts, [1, 2], large[-2:])
+np.negative.at(counts[::2], where[:3])
+print(counts)
+try:
+    counts += 0.5
+except TypeError as refused:
+    print(refused)
+try:
+    large += 0.5
+except TypeError as refused:
+    print(refused)
+x = np.arange(10.0)
+x.resize(2, 3, refcheck=False)
+x += 1
+x.resize((3, 4), refcheck=False)
+x.resize(14, refcheck=False)
+x[-1] = 3
+print(x, str(np.random.default_rng(1)))
+"""
+
 DEALT = """
 import sys
 from bsp.arrays.scripts import running, small_arrays
@@ -209,8 +235,8 @@ running.main(sys.argv[1:])
 @pytest.mark.parametrize("dealt", [False, True], ids=["small arrays", "all dealt"])
 @pytest.mark.parametrize(
     "text",
-    [SCRIPT, OTHER_NAMES, OPEN_FILES, RECORDS, OTHER_ELEMENTS, ONE_BY_ONE, SMALL_AND_LARGE],
-    ids=["loops", "other names", "open files", "records", "other elements", "one by one", "small and large"],
+    [SCRIPT, OTHER_NAMES, OPEN_FILES, RECORDS, OTHER_ELEMENTS, ONE_BY_ONE, SMALL_AND_LARGE, IN_PLACE],
+    ids=["loops", "names", "open files", "records", "other elements", "one by one", "small and large", "in place"],
 )
 def test_a_script_for_numpy_prints_what_it_always_does(tmp_path: Path, p: int, n: int, dealt: bool, text: str) -> None:
     script = tmp_path / "script.py"
@@ -247,17 +273,28 @@ except RuntimeWarning as warning:
     print(warning, len(caught), json.dumps({"most": x.max()}), {x.sum(): "a key"})
 many = np.arange(5000.0)
 (np.add(many[:, None], many[:2]) + 1) / many[:2]
+np.polyfit([1, 1, 1], [1, 2, 3], 2)
+print(np.arange(20_000).sum(), x.base is None, x[1:].base is x, np.asarray(x) is x)
+warnings.simplefilter("default")
+np.log(x)
+np.log(x)
+warnings.simplefilter("error")
+try:
+    np.log(x)
+except RuntimeWarning as warning:
+    print(warning)
+print(np.arange(20_000).max())
 """
 
 
 @pytest.mark.jobs
-@pytest.mark.parametrize(("p", "n"), [(1, 1), (3, 3)])
+@pytest.mark.parametrize(("p", "n"), [(1, 1), (3, 1), (3, 3)])
 def test_small_arrays_warn_once_and_at_the_line_of_the_script(tmp_path: Path, p: int, n: int) -> None:
     (tmp_path / "script.py").write_text(WARNINGS)
     plain = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True, timeout=60, cwd=tmp_path)
     words = [Path(sys.executable).with_name("bsprun"), "-p", str(p), "-n", str(n), "--numpy", "script.py"]
     ours = subprocess.run(words, capture_output=True, text=True, timeout=120, cwd=tmp_path)
-    assert plain.stderr.count("RuntimeWarning") == 4
+    assert plain.stderr.count("Warning: ") == 9
     assert (ours.stdout, ours.stderr) == (plain.stdout, plain.stderr.replace(f"{tmp_path}/", ""))
 
 
@@ -291,7 +328,7 @@ MAKERS: dict[str, Any] = {
     "indices": lambda a, b, x: ((a, b),), "resize": lambda a, b, x: (x, (a, b)),
     "concatenate": lambda a, b, x: ([x, x],), "ones": lambda a, b, x: (np.array([a, b]),),
     "inner": lambda a, b, x: (x[:, None], x[:, None]), "cov": lambda a, b, x: (x[:, None],),
-    "histogram": lambda a, b, x: (x, a * b),
+    "histogram": lambda a, b, x: (x, a * b), "hanning": lambda a, b, x: (a * b,),
     "where": lambda a, b, x: (x[:, None] > 0, x, 2.0), "multiply": lambda a, b, x: (x[:, None], x),
 }  # fmt: skip
 
