@@ -22,7 +22,7 @@ import numpy as np
 from bsp.arrays import build, indexing
 from bsp.arrays.errors import GatherRefused
 from bsp.arrays.execution.world import world
-from bsp.arrays.expressions.element_types import element_type
+from bsp.arrays.expressions.element_types import KINDS, element_type
 from bsp.arrays.expressions.graph import LEAF, PARAM, WEAK, DType, Node
 from bsp.arrays.expressions.layout import Layout, Shape
 from bsp.arrays.iteration import Ahead, iterate
@@ -624,6 +624,8 @@ class Array:
         from bsp.arrays.api.ufuncs import astype
 
         checked_order(order)
+        if world().as_numpy and np.dtype(dtype).kind not in KINDS:  # a script's text and objects are NumPy's
+            return self.compute().astype(dtype, casting=casting)  # type: ignore[return-value]
         found = element_type(dtype, "astype")
         if not np.can_cast(self.dtype, found, casting):
             raise TypeError(

@@ -39,6 +39,10 @@ def checked_order(order: Any) -> bool:
     return True
 
 
+class NotTakenError(TypeError):
+    """An argument that NumPy's function takes, and ours does not."""
+
+
 class Binding:
     """A mapping of arguments of one signature (`theirs`) to those of a function with another (`ours`)."""
 
@@ -125,7 +129,7 @@ class Binding:
                 elif name == "order" and checked_order(value):
                     continue
                 elif not self._may_go(parameter, value):
-                    raise TypeError(f"{self.name}: distributed arrays take no {name}={value!r:.40}")
+                    raise NotTakenError(f"{self.name}: distributed arrays take no {name}={value!r:.40}")
             elif self._own[self._target[name]].kind is Parameter.KEYWORD_ONLY:
                 named[self._target[name]] = value
             else:

@@ -26,16 +26,21 @@ from bsp.arrays.array import Array, wrap
 from bsp.arrays.build import strong
 from bsp.arrays.errors import FileError, FormatError, LayoutError, NoSuchFile
 from bsp.arrays.execution.world import filled, world
-from bsp.arrays.expressions.element_types import KINDS
+from bsp.arrays.expressions.element_types import KINDS, ElementTypeError
 from bsp.arrays.expressions.graph import LEAF, Blocks, DType, Node
 from bsp.arrays.expressions.layout import Layout, Shape
 from bsp.arrays.expressions.merging import cut
 from bsp.arrays.files.lines.streams import CHANGED
 from bsp.arrays.typing import PathLike
 
+
+class OtherElementsError(FormatError, ElementTypeError):
+    """A file of elements that arrays cannot hold, such as text; raised alike on every process."""
+
+
 _KINDS: dict[str, type[Exception]] = {
     "format": FormatError, "missing": NoSuchFile, "system": FileError, "import": ImportError, "memory": MemoryError,
-    "layout": LayoutError,
+    "layout": LayoutError, "elements": OtherElementsError,
 }  # fmt: skip
 
 
@@ -66,6 +71,7 @@ def _attempt(work: Callable[[], Any]) -> tuple[SentError | None, Any]:
         else:
             kind = {
                 ImportError: "import", ModuleNotFoundError: "import", MemoryError: "memory", LayoutError: "layout",
+                OtherElementsError: "elements",
             }.get(type(wrong), "format")  # fmt: skip
         return SentError(kind, text, number), None
 
@@ -86,7 +92,7 @@ def agreed(call: str, work: Callable[[], Any], once: bool = False, unrun: str | 
     faults = {pid: fault for pid, (fault, _) in enumerate(answers) if fault is not None}
     if faults:
         pid, fault = next(iter(faults.items()))
-        where = "" if fault.kind == "format" or len(faults) == here.nprocs else f" (process {pid})"
+        where = "" if fault.kind in ("format", "elements") or len(faults) == here.nprocs else f" (process {pid})"
         error = _KINDS[fault.kind](f"{call}: {fault.text}{where}")
         if fault.number is not None and isinstance(error, OSError):
             error.errno = fault.number
@@ -341,9 +347,9 @@ class Held(NamedTuple):
             raise TypeError(f"{call}: {self.name} files hold no {dtype} here; .npy and .npz hold every dtype of arrays")
 
     def native(self, dtype: DType) -> DType:
-        """Return a file's dtype in this machine's byte order; raise ValueError if arrays or format cannot hold it."""
+        """Return a file's dtype in this machine's byte order; raise OtherElementsError if it cannot be held."""
         if dtype not in self:
-            raise ValueError(f"arrays hold numbers; the file has {dtype}")
+            raise OtherElementsError(f"arrays hold numbers; the file has {dtype}")
         return dtype.newbyteorder("=")
 
 

@@ -17,6 +17,8 @@ import numpy as np
 import bsp
 import bsp.arrays as ba
 from bsp.abstract import creation
+from bsp.arrays.api.signatures import NotTakenError
+from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.element_types import KINDS, ElementTypeError
 from bsp.arrays.namespace import OF_NUMPY
 from bsp.arrays.scripts import small_arrays as small
@@ -26,6 +28,7 @@ _UNSEEDED = "generators of scripts for NumPy"  # in `Task.libraries`: how many w
 CALLS_FOR_THE_PROGRAM = True  # of NumPy: a run without values takes them for the script's (`bsp.abstract.creation`)
 # types of numbers, and of the arrays that know by themselves what a ufunc may make of them
 _AT_ONCE = {bool, int, float, complex, *np.sctypeDict.values(), small.SmallArray, small.SmallArrayOfMany}
+_SAVING = frozenset({"save", "savetxt", "savez", "savez_compressed"})
 
 
 class NumPyInstead(ModuleType):
@@ -106,10 +109,14 @@ class _DealingFunction(_Dealing):
 
 
 def _either(ours: Any, theirs: Any) -> Any:
-    """Return a function of ours that leaves to NumPy what is small, open files, and elements we do not hold."""
+    """Return a function of ours that leaves to NumPy what is small, and what ours does not take.
+
+    That is open files, elements that our arrays do not hold, and arguments that ours lacks.
+    """
     is_ufunc = isinstance(theirs, np.ufunc)
     name = theirs.__name__
     gives_data = name in ("array", "asarray")
+    whole = _dealing(_saving(theirs) if name in _SAVING else theirs)
     of_small: Any = np.asanyarray if theirs is np.asarray else theirs  # keeps a small array itself
 
     @functools.wraps(ours)
@@ -123,22 +130,44 @@ def _either(ours: Any, theirs: Any) -> Any:
         if small.are_small(name, args, kwargs):
             found = small.settled(of_small(*args, **kwargs))
             return _as_data(found) if gives_data and creation.active() else found
-        if small.writes(name, args):
-            return _dealing(theirs)(*args, **kwargs)
-        if any(_is_numpys(each) for each in (*args, *kwargs.values())):
-            return _dealing(theirs)(*args, **kwargs)
+        if small.writes(name, args) or any(_is_numpys(each) for each in (*args, *kwargs.values())):
+            return whole(*args, **kwargs)
         try:
             found = ours(*args, **kwargs)
             if type(found) is not ba.Array or found.size > small.LIMIT or not small.are_whole(name, args, kwargs):
                 return found
-        except ElementTypeError:
+        except (ElementTypeError, NotTakenError):
             pass
-        except Exception:
-            if not small.are_whole(name, args, kwargs):
+        except Exception as wrong:
+            lacks = isinstance(wrong, TypeError) and "unexpected keyword argument" in str(wrong)
+            if not lacks and not small.are_whole(name, args, kwargs):
                 raise
-        return _dealing(theirs)(*args, **kwargs)
+        return whole(*args, **kwargs)
 
     return function
+
+
+def _saving(theirs: Any) -> Any:
+    """Return a function of NumPy's that writes a file, once: process 0 does, and its error is raised everywhere."""
+
+    @functools.wraps(theirs)
+    def save(file: Any, *args: Any, **kwargs: Any) -> None:
+        def attempt() -> Exception | None:
+            try:
+                theirs(file, *args, **kwargs)
+            except Exception as wrong:  # noqa: BLE001  any error must reach all processes
+                return wrong
+            return None
+
+        here = world()
+        if hasattr(file, "write"):  # each process has opened it
+            error = attempt()
+        else:
+            error = here.private.allgather(here.proc.once(attempt) if here.pid == 0 else None)[0]
+        if error is not None:
+            raise error
+
+    return save
 
 
 def _as_data(found: Any) -> Any:

@@ -222,6 +222,28 @@ x[-1] = 3
 print(x, str(np.random.default_rng(1)))
 """
 
+OTHER_FILES = """
+import numpy as np
+
+names, x, large = np.array(["a", "bb", "c"]), np.arange(6.0), np.arange(20_000.0)
+np.save("names.npy", names)
+np.savez("all.npz", names=names, x=x, large=large)
+with np.load("all.npz") as found:
+    print(np.load("names.npy"), found.files, found["names"], found["large"].sum())
+np.savetxt("x.txt", x.reshape(3, 2), fmt=["%d", "%.1f"], header="i,v")
+np.savetxt("lines.txt", ["first", "second"], fmt="%s")
+print(open("x.txt").read(), open("lines.txt").read())
+np.save("objects.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+print(np.load("objects.npy", allow_pickle=True)[0], np.load("all.npz", allow_pickle=False)["x"])
+np.save("large.npy", large)
+print(np.load("large.npy", mmap_mode="r")[-1], large.astype(str)[-1], large.astype(object)[1])
+try:
+    np.save("names.npy", np.array([{}], dtype=object), allow_pickle=False)
+except ValueError as refused:
+    print(refused)
+print(np.einsum("i->", large, order="C"), np.fft.fft(a=large)[0].real, np.linspace(0, large[:2], 9_000, axis=1).sum())
+"""
+
 DEALT = """
 import sys
 from bsp.arrays.scripts import running, small_arrays
@@ -235,19 +257,29 @@ running.main(sys.argv[1:])
 @pytest.mark.parametrize("dealt", [False, True], ids=["small arrays", "all dealt"])
 @pytest.mark.parametrize(
     "text",
-    [SCRIPT, OTHER_NAMES, OPEN_FILES, RECORDS, OTHER_ELEMENTS, ONE_BY_ONE, SMALL_AND_LARGE, IN_PLACE],
-    ids=["loops", "names", "open files", "records", "other elements", "one by one", "small and large", "in place"],
+    [SCRIPT, OTHER_NAMES, OPEN_FILES, RECORDS, OTHER_ELEMENTS, ONE_BY_ONE, SMALL_AND_LARGE, IN_PLACE, OTHER_FILES],
+    ids=[
+        "loops",
+        "names",
+        "open files",
+        "records",
+        "other elements",
+        "one by one",
+        "small and large",
+        "in place",
+        "other files",
+    ],
 )
 def test_a_script_for_numpy_prints_what_it_always_does(tmp_path: Path, p: int, n: int, dealt: bool, text: str) -> None:
     script = tmp_path / "script.py"
     script.write_text(text)
     (tmp_path / "beside.py").write_text("def doubled(x):\n    print('doubles')\n    return 2 * x\n")
     (tmp_path / "names.csv").write_text("a,1\nb,2\n")
-    plain = subprocess.run([sys.executable, script, "a"], capture_output=True, text=True, timeout=60)
+    plain = subprocess.run([sys.executable, script, "a"], capture_output=True, text=True, timeout=60, cwd=tmp_path)
     (tmp_path / "dealt.py").write_text(DEALT)
     how = [tmp_path / "dealt.py"] if dealt else ["--numpy"]
     words = [Path(sys.executable).with_name("bsprun"), "-p", str(p), "-n", str(n), *how, script, "a"]
-    ours = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    ours = subprocess.run(words, capture_output=True, text=True, timeout=120, cwd=tmp_path)
     assert (ours.returncode, ours.stdout, plain.returncode) == (0, plain.stdout, 0), ours.stderr
 
 
