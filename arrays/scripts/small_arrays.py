@@ -48,6 +48,7 @@ _NEVER = frozenset({
 _WRITING = frozenset({"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"})
 
 _part = np.ndarray.__getitem__
+_BASIC = frozenset({int, slice, type(None), type(Ellipsis), np.int64})  # parts of an index whose result is no larger
 
 
 class SmallArray(np.ndarray):
@@ -64,16 +65,21 @@ class SmallArray(np.ndarray):
         return settled(array)
 
     def __getitem__(self, key: Any) -> Any:
-        """Return a part; that at the positions of a distributed array is distributed."""
-        if type(key) is tuple:
+        """Return a part; that at the positions of a distributed array, or of many, is distributed."""
+        kind = type(key)
+        if kind is int or kind is slice:
+            return _part(self, key)
+        if kind is tuple:
             for each in key:
-                if type(each) is Array:
+                if type(each) not in _BASIC:
                     break
             else:
                 return _part(self, key)
-        elif type(key) is not Array:
+        elif kind is SmallArray and key.size * self.size <= _PAIRED:
             return _part(self, key)
-        return ba.asarray(self)[key] if _is_distributed(key) else _part(self, key)
+        if _is_distributed(key) or _is_large(self, key if kind is tuple else (key,)):
+            return ba.asarray(self)[key]
+        return settled(_part(self, key))
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.view(np.ndarray)) if self.ndim == 1 else super().__iter__()
@@ -132,6 +138,25 @@ class SmallArrayOfMany(SmallArray):
 def plain(value: Any) -> Any:
     """Return a small array as one of NumPy's class, with the same elements; anything else as it is."""
     return value.view(np.ndarray) if isinstance(value, SmallArray) else value
+
+
+def _is_large(array: np.ndarray, key: tuple[Any, ...]) -> bool:
+    """Return whether array[key] has more elements than are made whole."""
+    if prod([len(each) if type(each) is list else each.size for each in key if type(each) in _LISTS]) <= _PAIRED // 16:
+        return False  # no more than `_MOST`, of any small array
+    shapes, others = [], []
+    for each in key:
+        if type(each) in _LISTS:
+            index = np.asarray(each)
+            mask = index.dtype.kind == "b"
+            shapes.append((np.count_nonzero(index),) if mask else index.shape)
+            others += [0] * (index.ndim if mask else 1)
+        else:
+            others.append(each)
+    try:
+        return bool(array.size) and prod(np.broadcast_shapes(*shapes)) * np.size(_part(array, tuple(others))) > _MOST
+    except ValueError:  # NumPy raises its error
+        return False
 
 
 def _are_alike(inputs: tuple[Any, ...]) -> bool:
@@ -305,6 +330,7 @@ def _elements(value: Any) -> float:
 
 
 _SMALL = frozenset({np.ndarray, SmallArray, SmallArrayOfMany})
+_LISTS = _SMALL | {list}
 _WITHOUT = frozenset({type(None), bool, int, float, complex, str, slice, np.bool_, np.int64, np.float64})  # elements
 _QUICK = _WITHOUT | {SmallArray}
 

@@ -347,6 +347,11 @@ def test_what_small_arrays_become() -> None:
         assert isinstance(many.sum(), np.float64)
         assert isinstance(x @ x, np.float64)
         assert proc._task.element.superstep == 1  # of `compute`
+        grid, where = x.reshape(10, 10), numpy.arange(2000) // 200
+        assert type(grid[:, [0, 1]]) is type(grid[where[:9]]) is SmallArray
+        assert type(grid[where, 2]) is type(grid[1:, where[:500]]) is SmallArrayOfMany
+        assert type(grid[where]) is type(grid[where[:, None], where]) is type(grid[:, None, where]) is ba.Array
+        assert not grid[where[:, None], where]._node.layout.replicated
 
     bsp.run(main, nprocs=2)
 
