@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from itertools import chain
 from math import inf, prod
@@ -20,6 +21,7 @@ import bsp.arrays as ba
 from bsp.arrays.array import Array
 from bsp.arrays.expressions.element_types import KINDS
 from bsp.arrays.expressions.layout import REPLICATED_SIZE
+from bsp.source import is_ours
 from bsp.values.payload import is_abstract
 
 LIMIT = REPLICATED_SIZE  # elements of a small array at most
@@ -232,16 +234,26 @@ def settled(found: Any) -> Any:
 
 
 def deal_abstract_arrays() -> None:
-    """In a run without values, distribute the results of ufuncs that are too large for small arrays."""
+    """In a run without values, distribute results of ufuncs, and of indices, that are too large for small arrays."""
     from bsp.abstract.table import TABLE  # only runs without values need it
 
-    for name in ("call", "ufunc"):
+    for name in ("call", "ufunc", "gathered"):
         if getattr(TABLE[name], "__module__", "") != __name__:
-            TABLE[name] = _settling(TABLE[name])
+            TABLE[name] = (_settling_in_scripts if name == "gathered" else _settling)(TABLE[name])
 
 
 def _settling(rule: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args: settled(rule(*args))
+
+
+def _settling_in_scripts(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a rule of `x[key]`, where x may also be a block of a distributed array, which this library indexes."""
+
+    def gathered(picked: Any) -> Any:
+        found = rule(picked)
+        return found if is_ours(sys._getframe(2).f_code.co_filename) else settled(found)
+
+    return gathered
 
 
 # ------------------------------------------------------------------------------------ functions

@@ -198,7 +198,7 @@ class AbstractArray(NDArrayOperatorsMixin):
         picked = select(self._shape, self._dtype, key)
         if picked.is_view:
             return viewing(self, picked.shape, picked.dtype, self._traits & UPPER_BOUND | NOT_C)
-        return gathered(picked)
+        return TABLE["gathered"](picked)
 
     def __setitem__(self, key: Any, values: Any) -> None:
         """Store nothing: check that the values would fit, and count the bytes."""
@@ -566,6 +566,9 @@ def gathered(picked: SelectedElements) -> AbstractArray:
     new = owned(picked.shape, picked.dtype, UPPER_BOUND) if picked.upper_bound else result(picked.shape, picked.dtype)
     counter.moved(2 * new.nbytes)
     return new
+
+
+TABLE["gathered"] = gathered
 
 
 def at_most(shape: Shape, dtype: DType) -> AbstractArray:

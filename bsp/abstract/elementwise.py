@@ -244,7 +244,10 @@ def _reshaped(a: Any, shape: Shape) -> Any:
 
 
 def _at(ufunc: np.ufunc, target: Any, indices: Any, *values: Any) -> None:
-    """Count ufunc.at: every index counts, repeated ones too."""
+    """Count ufunc.at: every index counts, repeated ones too.  Raises Foreign for another library's positions."""
+    for each in indices if type(indices) is tuple else (indices,):
+        if hasattr(each, "__array_ufunc__") and not isinstance(each, AbstractArray | np.ndarray | np.generic):
+            raise Foreign
     if type(target) is not AbstractArray:
         raise value_needed("a result in a real NumPy array", operand(values[0]), DATA)
     region = select(target._shape, target._dtype, indices).shape

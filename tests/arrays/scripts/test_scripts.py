@@ -434,6 +434,11 @@ pairs = b[:, None] * np.ones(300)
 print(pairs.sum(), (b @ w) * 2, w[t], b[t[1]], np.outer(b, w).max(axis=0), np.add(b, w, out=w)[:2])
 b[:] = A[0]
 print(np.concatenate([b, b]).max(), np.linalg.norm(w), b.T[::2] + 1)
+grid, where = np.ones((50, 40)), np.arange(2000) // 50
+print(grid[where[:, None], where].sum(), grid[:, where].T.max(axis=0).shape, grid[where[:9]].sum())
+np.add.at(b, np.arange(20_000) % 200, 1.0)
+np.add.at(b, [1, 2], A[0, :2])
+print(b.sum())
 """
 
 
