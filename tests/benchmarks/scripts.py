@@ -40,7 +40,7 @@ def rows() -> Iterator[tuple[str, str, str, str, bool]]:
         assert len(answers) == 1, answers
         ours, theirs = (statistics.median(seconds[who]) for who in ("ours", "theirs"))
         ratio = ours / theirs
-        yield (f"{what}, as a script for NumPy", "Python", f"{most:g}×",
+        yield (what, "Python", f"{most:g}×",
                f"{ratio:.2f}× ({ours * 1e3:.3g} ms, {theirs * 1e3:.3g} ms)", ratio <= most)  # fmt: skip
 
 
