@@ -234,7 +234,7 @@ def settled(found: Any) -> Any:
 
 
 def deal_abstract_arrays() -> None:
-    """In a run without values, distribute results of ufuncs, and of indices, that are too large for small arrays."""
+    """Distribute results of ufuncs, and of indices, that are too large for small arrays, in a run without values."""
     from bsp.abstract.table import TABLE  # only runs without values need it
 
     for name in ("call", "ufunc", "gathered"):

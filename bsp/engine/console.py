@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class OutputLost(OSError):
-    """What a job gives could not be written: it ends, by no mistake of the program or of this package.
+    """A result of a job could not be written: the job ends, by no mistake of the program or of this package.
 
     filename : "standard output", or the file or folder.
     """

@@ -123,7 +123,7 @@ def test_a_first_line_may_be_an_edge(tmp_path: Path, mark: str, nprocs: int) -> 
 @pytest.mark.parametrize("nprocs", [1, 3, 5])
 @pytest.mark.parametrize("ending", [".txt", ".txt.gz"])
 def test_lists_of_names_may_have_comments(tmp_path: Path, ending: str, nprocs: int) -> None:
-    """As lists of SNAP do, whose first lines are comments; a name may have the mark where there are none."""
+    """Lists of SNAP begin with comments; a name may have the mark where there are none."""
     path = tmp_path / f"a{ending}"
     edges = [("Oslo", "Rome", 1.0), ("Rome", "C#", 1.0), ("Lima", "Quito", 1.0)]
     lines = ["# Nodes: 5 Edges: 3, directed", "#", *(f"{u}\t{v}" for u, v, _ in edges), "# end"]
