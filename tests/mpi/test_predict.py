@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -448,6 +450,17 @@ def test_progress_shows_nothing_in_a_pipe(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def shown_on(terminal: int, look: Callable[[bytes], object] = bool) -> bytes:
+    """All that programs write to a terminal; `look` is called with what has come so far."""
+    text = b""
+    with contextlib.suppress(OSError):  # the other end is closed
+        while chunk := os.read(terminal, 4096):
+            text += chunk
+            look(text)
+    os.close(terminal)
+    return text
+
+
 def test_progress_is_a_live_line_on_a_terminal(tmp_path: Path) -> None:
     import pty
 
@@ -458,14 +471,8 @@ def test_progress_is_a_live_line_on_a_terminal(tmp_path: Path) -> None:
     master, slave = pty.openpty()
     child = subprocess.Popen([*BSPRUN, "-p", "2", "-n", "2", "--progress", path], stderr=slave, stdout=slave)
     os.close(slave)
-    text = b""
-    try:
-        while chunk := os.read(master, 4096):
-            text += chunk
-    except OSError:  # the other end is closed
-        pass
+    text = shown_on(master)
     assert child.wait(30) == 0
-    os.close(master)
     assert b"superstep " in text
     assert b" of 12" in text
     assert b" s left" in text
@@ -488,15 +495,7 @@ def test_progress_is_on_the_terminal_while_the_program_runs(elements: int, tmp_p
     master, slave = pty.openpty()
     child = subprocess.Popen([*BSPRUN, "-p", "2", "-n", str(elements), "--progress", path], stderr=slave, stdout=slave)
     os.close(slave)
-    text = b""
-    try:
-        while chunk := os.read(master, 4096):
-            text += chunk
-            if b" of 1000" in text:
-                seen.touch()
-    except OSError:  # the other end is closed
-        pass
-    os.close(master)
+    text = shown_on(master, lambda text: seen.touch() if b" of 1000" in text else None)
     assert child.wait(60) == 0, text
 
 
@@ -509,7 +508,9 @@ def test_progress_makes_room_for_text_and_fits_the_terminal(elements: int, tmp_p
     path = script(
         tmp_path,
         "import bsp, sys\nproc = bsp.process()\nproc.sync()\n"  # after the first superstep a line is always shown
-        "print(f'text of {proc.pid}', file=sys.stderr if 'stderr' in sys.argv else sys.stdout)\nproc.sync()\n",
+        # standard error of other elements is written by themselves, and knows of no line
+        "stream = sys.stderr if 'stderr' in sys.argv and proc.pid == 0 else sys.stdout\n"
+        "print(f'text of {proc.pid}', file=stream)\nproc.sync()\n",
     )
     for stream in ("stdout", "stderr"):
         master, slave = pty.openpty()
@@ -517,13 +518,7 @@ def test_progress_makes_room_for_text_and_fits_the_terminal(elements: int, tmp_p
         words = [*BSPRUN, "-p", "2", "-n", str(elements), "--progress", path, stream]
         child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=slave, stdout=slave)
         os.close(slave)
-        text = b""
-        try:
-            while chunk := os.read(master, 4096):
-                text += chunk
-        except OSError:  # the other end is closed
-            pass
-        os.close(master)
+        text = shown_on(master)
         assert child.wait(60) == 0, text
         assert b"\r\x1b[Ktext of 0\r\n" in text, text
         first = text.split(b"\x1b[K")[1].rstrip(b"\r")
