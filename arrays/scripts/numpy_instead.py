@@ -26,8 +26,6 @@ from bsp.values.payload import is_abstract
 
 _UNSEEDED = "generators of scripts for NumPy"  # in `Task.libraries`: how many were made without a seed
 CALLS_FOR_THE_PROGRAM = True  # of NumPy: a run without values takes them for the script's (`bsp.abstract.creation`)
-# types of numbers, and of the arrays that know by themselves what a ufunc may make of them
-_AT_ONCE = {bool, int, float, complex, *np.sctypeDict.values(), small.SmallArray, small.SmallArrayOfMany}
 _SAVING = frozenset({"save", "savetxt", "savez", "savez_compressed"})
 
 
@@ -113,7 +111,6 @@ def _either(ours: Any, theirs: Any) -> Any:
 
     That is open files, elements that our arrays do not hold, and arguments that ours lacks.
     """
-    is_ufunc = isinstance(theirs, np.ufunc)
     name = theirs.__name__
     gives_data = name in ("array", "asarray")
     whole = _dealing(_saving(theirs) if name in _SAVING else theirs)
@@ -121,13 +118,7 @@ def _either(ours: Any, theirs: Any) -> Any:
 
     @functools.wraps(ours)
     def function(*args: Any, **kwargs: Any) -> Any:
-        if small.is_quick(name, args, kwargs):
-            found = of_small(*args, **kwargs)
-            found = found if is_ufunc else small.settled(found)
-            return _as_data(found) if gives_data and creation.active() else found
-        if is_ufunc and not kwargs and _AT_ONCE.issuperset(map(type, args)):
-            return theirs(*args, **kwargs)
-        if small.are_small(name, args, kwargs):
+        if small.is_quick(name, args, kwargs) or small.are_small(name, args, kwargs):
             found = small.settled(of_small(*args, **kwargs))
             return _as_data(found) if gives_data and creation.active() else found
         if small.writes(name, args) or any(_is_numpys(each) for each in (*args, *kwargs.values())):
